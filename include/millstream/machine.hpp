@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A machine: a set of devices of one backend ("host", "null", later "cuda").
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <millstream/export.hpp>
+
+namespace millstream::core {
+class machine;  // the opened machine; never seen by users
+}
+
+namespace millstream::inline v1 {
+
+/// Which machine. An empty name means the default: `MILLSTREAM_MACHINE`, else CUDA when a device
+/// is there, else the host machine.
+struct machine_options {
+  std::string name;
+  int devices = 0;  ///< simulated devices of the host and null machines; 0 = default
+  std::optional<std::uint64_t> seed;  ///< host machine: choose among legal orders by this seed
+  friend bool operator==(const machine_options&, const machine_options&) = default;
+};
+
+/// A handle; copies share the machine. One machine per process for equal options, opened at first
+/// use and kept until the process ends. Any thread may use it. Nothing here blocks.
+class MILLSTREAM_API machine {
+ public:
+  /// Throws error(invalid_value) for an unknown name or a bad device count,
+  /// error(unavailable) where the machine cannot be opened (the text says what was tried).
+  explicit machine(const machine_options& options = {});
+
+  [[nodiscard]] const std::string& name() const noexcept;
+  [[nodiscard]] int device_count() const noexcept;
+  /// Names of the capability bits that are set, in the order of the contract.
+  [[nodiscard]] std::vector<std::string> capabilities() const;
+  /// The null machine's count of backend calls by name; empty on other machines.
+  [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> call_counts() const;
+
+  [[nodiscard]] const std::shared_ptr<core::machine>& state() const noexcept { return state_; }
+
+ private:
+  std::shared_ptr<core::machine> state_;
+};
+
+/// Names of the machines that were compiled in, e.g. {"host", "null"}.
+[[nodiscard]] MILLSTREAM_API std::vector<std::string> machine_names();
+
+/// Blocks until everything queued so far on the stream with this number (as given by
+/// `context::fence` or a task's stream) has ended, on whichever open machine has it.
+/// Throws error(invalid_value) for a number that is no stream.
+MILLSTREAM_API void synchronize(std::uint64_t stream);
+
+}  // namespace millstream::inline v1

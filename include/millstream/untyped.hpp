@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The engine's interface without types: blocks of bytes, lists of dependencies, erased bodies.
+/// The typed C++ API (context.hpp) and the Python package are thin layers over it; programs use
+/// those.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <millstream/access.hpp>
+#include <millstream/error.hpp>
+#include <millstream/export.hpp>
+#include <millstream/machine.hpp>
+#include <millstream/place.hpp>
+#include <millstream/trace.hpp>
+
+namespace millstream::core {
+class context;
+class data;
+class open_task;
+}  // namespace millstream::core
+
+namespace millstream::inline v1 {
+
+struct task_dep;
+
+/// A value that may have copies on many places, seen as bytes. Handles share the value. The last
+/// handle lets it go: write-back to a registered buffer is queued, memory is freed in order, and
+/// nothing waits. Any thread may use a handle, also after its context ended (then every use throws
+/// error(usage), and dropping it does nothing).
+class MILLSTREAM_API untyped_data {
+ public:
+  untyped_data() noexcept = default;
+  untyped_data(const untyped_data& other) noexcept;
+  untyped_data(untyped_data&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  untyped_data& operator=(untyped_data other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+  }
+  ~untyped_data() {
+    if (state_ != nullptr) let_go();
+  }
+
+  /// Dependencies. `write` and `rw` throw error(invalid_value, "... read-only ...") for data
+  /// registered read-only. The caller's line is kept for errors.
+  [[nodiscard]] task_dep read(data_place place = {},
+                              std::source_location at = std::source_location::current()) const;
+  [[nodiscard]] task_dep write(data_place place = {},
+                               std::source_location at = std::source_location::current()) const;
+  [[nodiscard]] task_dep rw(data_place place = {},
+                            std::source_location at = std::source_location::current()) const;
+
+  [[nodiscard]] std::size_t bytes() const noexcept;  ///< 0 for a token
+  [[nodiscard]] bool is_token() const noexcept;
+  [[nodiscard]] bool is_readonly() const noexcept;
+  [[nodiscard]] std::uint64_t id() const noexcept;  ///< unique in its context, from 1
+  [[nodiscard]] std::string symbol() const;         ///< "" = none
+  void set_symbol(std::string_view name) const;
+  /// Whether something was, or is going to be, written to it (registered data: always).
+  [[nodiscard]] bool is_written() const noexcept;
+
+  explicit operator bool() const noexcept { return state_ != nullptr; }
+  friend bool operator==(const untyped_data& a, const untyped_data& b) noexcept {
+    return a.state_ == b.state_;
+  }
+  [[nodiscard]] core::data* state() const noexcept { return state_; }
+  /// Takes over one handle count.
+  static untyped_data adopt(core::data* state) noexcept {
+    untyped_data handle;
+    handle.state_ = state;
+    return handle;
+  }
+
+ private:
+  void let_go() noexcept;
+  core::data* state_ = nullptr;
+};
+
+/// One access of a task to a datum.
+struct task_dep {
+  untyped_data data;
+  access_mode mode = access_mode::none;
+  data_place place;
+  source_site site;
+};
+
+/// What a body gets to work with.
+struct body_call {
+  std::span<void* const> pointers;  ///< one per dependency as declared; null for tokens
+  void* stream = nullptr;           ///< native stream; null on host devices
+  std::uint64_t queue = 0;          ///< number of the queue, never zero
+  int device = -1;                  ///< device number; -1 = host
+};
+
+/// Erased user code. Called at most once, destroyed exactly once, with none of the library's locks
+/// held: later on the queue's thread where the machine runs bodies, else before `submit` returns.
+class MILLSTREAM_API body {
+ public:
+  body() = default;
+  body(const body&) = delete;
+  body& operator=(const body&) = delete;
+  /// An exception counts as the failure of the task.
+  virtual void run(const body_call& call) = 0;
+  /// Destroys the object and gives its memory back.
+  virtual void destroy() noexcept = 0;
+
+ protected:
+  virtual ~body() = default;
+};
+struct body_deleter {
+  void operator()(body* what) const noexcept { what->destroy(); }
+};
+using body_ptr = std::unique_ptr<body, body_deleter>;
+
+namespace detail {
+/// Small blocks from the library's pool: no heap allocation in steady state.
+[[nodiscard]] MILLSTREAM_API void* take_block(std::size_t bytes);
+MILLSTREAM_API void give_block(void* block, std::size_t bytes) noexcept;
+}  // namespace detail
+
+/// Moves `call` (a callable taking `const body_call&`) into a body.
+template <class Call>
+[[nodiscard]] body_ptr make_body(Call&& call) {
+  using stored = std::remove_cvref_t<Call>;
+  class holder final : public body {
+   public:
+    explicit holder(Call&& what) : call_(std::forward<Call>(what)) {}
+    void run(const body_call& arguments) override { call_(arguments); }
+    void destroy() noexcept override {
+      this->~holder();
+      detail::give_block(this, sizeof(holder));
+    }
+
+   private:
+    stored call_;
+  };
+  static_assert(alignof(holder) <= alignof(std::max_align_t), "over-aligned captures");
+  void* block = detail::take_block(sizeof(holder));
+  try {
+    return body_ptr(new (block) holder(std::forward<Call>(call)));
+  } catch (...) {
+    detail::give_block(block, sizeof(holder));
+    throw;
+  }
+}
+
+/// What a task is, apart from its body. Views are only read during the call.
+struct task_spec {
+  task_kind kind = task_kind::task;
+  exec_place place;
+  std::string_view symbol;
+  source_site site;
+  std::span<const task_dep> deps;
+};
+
+/// A task or host function that failed after it had been submitted.
+struct failure {
+  std::exception_ptr cause;    ///< what the body threw
+  std::uint64_t task_id = 0;   ///< rises in submission order
+  std::string task;            ///< symbol, or "task 12"
+  std::string data;            ///< names of the data it was to write, "'a', 'b'"
+  source_site site;
+  std::uint64_t skipped = 0;   ///< tasks skipped because of it
+};
+
+/// Throws nothing for an empty list; else one error(task_failed) that has the first cause nested
+/// (std::rethrow_if_nested) and lists all of them in its text.
+MILLSTREAM_API void raise(const std::vector<failure>& failures);
+
+struct context_options {
+  machine on{};
+  bool check = false;  ///< checker mode (see context::reports)
+  std::shared_ptr<trace_listener> listener;  ///< told everything; null = nobody
+};
+
+/// A buffer of the user's that becomes the first instance of a datum.
+struct registration {
+  void* block = nullptr;
+  std::size_t bytes = 0;
+  data_place place = data_place::host();
+  bool readonly = false;
+  std::string_view symbol;
+  source_site site;
+  /// Kept until nothing of the context touches the buffer any more. Its deleter is called without
+  /// any lock of the library held, on any thread.
+  std::shared_ptr<void> owner;
+};
+
+/// Numbers since the context was opened.
+struct context_stats {
+  std::uint64_t tasks = 0;
+  std::uint64_t skipped = 0;       ///< because of a failed task
+  std::uint64_t failed = 0;
+  std::uint64_t copies = 0;
+  std::uint64_t copied_bytes = 0;
+  std::uint64_t records = 0;       ///< marks set for other queues
+  std::uint64_t waits = 0;         ///< waits of a queue for a mark of another
+  std::uint64_t host_waits = 0;    ///< times a thread blocked
+  std::uint64_t allocations = 0;   ///< blocks taken from the machine
+  std::uint64_t reused_blocks = 0;
+  std::uint64_t queues = 0;
+};
+
+/// A context orders tasks and owns data. Handles share it. Any thread may use any context; no lock
+/// is held while a body runs. Destroying the last handle abandons a context that was not
+/// finalized: a warning goes to the log, nothing waits, queued work still ends by itself, and no
+/// write-back happens.
+class MILLSTREAM_API untyped_context {
+ public:
+  /// Opens nothing heavier than the machine. Throws error(unavailable) after a fork.
+  explicit untyped_context(context_options options = {});
+  untyped_context(const untyped_context&) noexcept = default;
+  untyped_context(untyped_context&&) noexcept = default;
+  untyped_context& operator=(const untyped_context&) noexcept = default;
+  untyped_context& operator=(untyped_context&&) noexcept = default;
+  ~untyped_context() = default;
+
+  /// Registers the user's buffer. The identical range registered twice gives the same datum; any
+  /// other overlap with live data is error(invalid_value) naming both, unless both are read-only.
+  [[nodiscard]] untyped_data register_data(const registration& what);
+  /// Data without content: the first access must be `write`.
+  [[nodiscard]] untyped_data make_data(std::size_t bytes, std::string_view symbol = {},
+                                       source_site site = {});
+  /// Data without bytes, for order only; may be read at once.
+  [[nodiscard]] untyped_data make_token(std::string_view symbol = {}, source_site site = {});
+
+  /// Submits a task that runs by itself. Never raises what the body throws: that comes from the
+  /// next wait. Throws for broken rules (before anything changed) and when memory or the machine
+  /// fails (then the outputs are poisoned). May block while another thread has a conflicting task
+  /// open.
+  void submit(const task_spec& what, body_ptr work);
+  /// Overwrites a datum with a pattern of 1 to 16 bytes that divides its size.
+  void fill(const task_dep& target, std::span<const std::byte> pattern, exec_place place = {},
+            std::string_view symbol = {});
+
+  /// A stream number that ends when everything submitted so far has ended. Does not block.
+  [[nodiscard]] std::uint64_t fence();
+
+  /// Blocks until the content is known and copies `data.bytes()` bytes to `to` (nothing for a
+  /// token). Throws error(poisoned), error(not_written). Does not look at failures.
+  void read_back(const untyped_data& data, void* to);
+  /// Blocks until all tasks and host functions ended, those submitted meanwhile included; writes
+  /// back; lets go of the data. The second call does nothing. Does not look at failures.
+  /// Throws error(usage) while a task is open and error(deadlock) from inside a body of this
+  /// context, before anything changed.
+  void finish();
+  /// Failures not yet handed out, in submission order, oldest first; at most `most`.
+  [[nodiscard]] std::vector<failure> take_failures(std::size_t most = ~std::size_t{0});
+
+  /// finish() + raise(take_failures()).
+  void finalize();
+  /// raise(take_failures(1)).
+  void check_errors();
+
+  /// Gives the context up without finalizing (see above). For bindings, which warn themselves.
+  void abandon() noexcept;
+
+  [[nodiscard]] bool is_finished() const noexcept;
+  [[nodiscard]] context_stats stats() const;
+  [[nodiscard]] machine where() const;
+  [[nodiscard]] bool owns(const untyped_data& data) const noexcept;
+  [[nodiscard]] const std::shared_ptr<core::context>& state() const noexcept { return state_; }
+
+ private:
+  std::shared_ptr<core::context> state_;
+};
+
+/// A task whose body is written between `start` and `end` in the caller's thread. Not shared
+/// between threads while it is being changed.
+class MILLSTREAM_API untyped_task {
+ public:
+  untyped_task() noexcept = default;
+  explicit untyped_task(const untyped_context& in, source_site site = {});
+  untyped_task(untyped_task&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  untyped_task& operator=(untyped_task&& other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+  }
+  /// A task that is still open counts as failed.
+  ~untyped_task() {
+    if (state_ != nullptr) let_go();
+  }
+
+  /// Before start; throw error(usage) later.
+  void add_dep(const task_dep& dep);
+  void set_place(exec_place place);
+  void set_symbol(std::string_view name);
+  void set_kind(task_kind kind);
+
+  /// Makes the data ready. On host devices and for host places it blocks until they are; on others
+  /// the stream is ordered behind them. Throws error(poisoned) when an input is, error(usage) when
+  /// this thread has a conflicting task open, error(deadlock) when waiting would close a cycle.
+  void start();
+  /// Publishes the end of the task. Does not block.
+  void end();
+  /// Ends it as failed: its outputs are poisoned. The cause is not reported again later.
+  void fail(std::exception_ptr cause) noexcept;
+
+  [[nodiscard]] bool is_open() const noexcept;   ///< between start and end
+  [[nodiscard]] bool is_ended() const noexcept;
+  [[nodiscard]] std::size_t dep_count() const noexcept;
+  [[nodiscard]] const task_dep& dep(std::size_t index) const;  ///< throws error(out_of_range)
+  /// Address of dependency `index`. Throws error(usage) when not open or for a token,
+  /// error(out_of_range) past the list.
+  [[nodiscard]] void* pointer(std::size_t index) const;
+  /// The whole call; throws error(usage) when not open.
+  [[nodiscard]] body_call call() const;
+  /// "'name'" or "task 12", for messages.
+  [[nodiscard]] std::string name() const;
+
+ private:
+  void let_go() noexcept;
+  core::open_task* state_ = nullptr;
+};
+
+}  // namespace millstream::inline v1
