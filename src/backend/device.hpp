@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A device of a machine, or the machine's host side.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "backend/capability.hpp"
+#include "backend/event.hpp"
+#include "backend/graph.hpp"
+#include "backend/program.hpp"
+#include "backend/queue.hpp"
+
+namespace millstream::backend {
+
+struct memory_info {
+  std::size_t total_bytes = 0;
+  std::size_t used_bytes = 0;  ///< handed out by `allocate` and not yet released
+};
+
+/// Belongs to its machine. Any thread. The caller's current device and context are as before after
+/// every call, also when it fails.
+class device {
+ public:
+  virtual ~device() = default;
+  device() = default;
+  device(const device&) = delete;
+  device& operator=(const device&) = delete;
+
+  /// 0 .. device_count-1; -1 for the host side.
+  [[nodiscard]] virtual int index() const noexcept = 0;
+  [[nodiscard]] virtual const std::string& name() const noexcept = 0;
+  /// How many queues keep this device busy; `core` leases up to that many per context.
+  [[nodiscard]] virtual int queue_hint() const noexcept = 0;
+
+  [[nodiscard]] virtual result<std::unique_ptr<queue>> make_queue() = 0;
+  [[nodiscard]] virtual result<std::unique_ptr<event>> make_event() = 0;
+
+  /// Memory of this device (page-locked host memory on the host side), at least 256-byte aligned,
+  /// ready for use by work queued on `order` from now on. Zero bytes give null. `out_of_memory` is
+  /// not sticky.
+  [[nodiscard]] virtual result<void*> allocate(std::size_t bytes, queue& order) = 0;
+  /// Takes back what `allocate` gave (same byte count), once all work queued on `order` so far has
+  /// ended. Returns at once. Null is ignored.
+  virtual status release(void* block, std::size_t bytes, queue& order) = 0;
+  [[nodiscard]] virtual memory_info memory() const noexcept = 0;
+
+  [[nodiscard]] virtual result<std::unique_ptr<program>> load(std::span<const std::byte> image) = 0;
+  [[nodiscard]] virtual result<std::unique_ptr<graph>> make_graph() = 0;
+};
+
+}  // namespace millstream::backend

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How many simulated devices a machine may be asked for.
+#pragma once
+
+#include <string_view>
+
+#include "backend/status.hpp"
+
+namespace millstream::backend {
+
+inline constexpr int most_devices = 64;
+
+/// `invalid_value` unless `devices` is 1 to `most_devices`, or 0 for the default.
+[[nodiscard]] status check_device_count(int devices, std::string_view who) noexcept;
+
+}  // namespace millstream::backend

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+/// THE CONTRACT. A machine is the root object of a backend; everything else is reached from it.
+/// Drivers report a status, they never throw; exceptions begin in `core`. Every object has one
+/// owner. What may block says so in its comment.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "backend/call.hpp"
+#include "backend/capability.hpp"
+#include "backend/device.hpp"
+
+namespace millstream::backend {
+
+class machine {
+ public:
+  virtual ~machine() = default;
+  machine() = default;
+  machine(const machine&) = delete;
+  machine& operator=(const machine&) = delete;
+
+  [[nodiscard]] virtual const std::string& name() const noexcept = 0;
+  [[nodiscard]] virtual capability_set capabilities() const noexcept = 0;
+  [[nodiscard]] virtual int device_count() const noexcept = 0;
+  /// 0 <= index < device_count().
+  [[nodiscard]] virtual device& at(int index) noexcept = 0;
+  /// The host side: its queues always run jobs, on the library's own worker threads.
+  [[nodiscard]] virtual device& host() noexcept = 0;
+  /// The device a task without a place runs on (the caller's current one on CUDA, else 0).
+  [[nodiscard]] virtual int current_device() noexcept = 0;
+
+  /// Makes a range of the user's host memory fast to copy from and to, where the machine needs
+  /// that (page-locking); a no-op elsewhere.
+  virtual status register_memory(void* block, std::size_t bytes) = 0;
+  virtual status unregister_memory(void* block) = 0;
+
+  /// Calls made so far by kind. Only counted where this is the machine's purpose (null) or a test
+  /// asked for it; zeros elsewhere.
+  [[nodiscard]] virtual call_counts calls() const noexcept = 0;
+  virtual void set_fault_plan(const fault_plan& plan) noexcept = 0;
+  /// Contract objects and memory blocks alive (queues, events, blocks, ...): the leak gate of
+  /// tests.
+  [[nodiscard]] virtual std::int64_t live_objects() const noexcept = 0;
+};
+
+struct open_options {
+  int devices = 0;  ///< 0 = the backend's default
+  std::optional<std::uint64_t> seed;
+};
+
+using machine_result = result<std::unique_ptr<machine>>;
+
+/// One compiled-in backend. `open` answers `invalid_value` for bad options and `unavailable` where
+/// the machine is not there, with what was tried; unavailable is not a fault.
+struct backend_entry {
+  const char* name;
+  machine_result (*open)(const open_options& options);
+  bool may_be_default;  ///< tried in the order of the list when the user names no machine
+};
+
+/// All compiled-in backends, best first. Defined in `src/assembly.cpp`, the only file that names
+/// them.
+[[nodiscard]] std::span<const backend_entry> backends() noexcept;
+
+}  // namespace millstream::backend
