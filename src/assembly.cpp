@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The composition root: the only file that names the backends.
+#include <array>
+
+#include "backend/host/machine.hpp"
+#if MILLSTREAM_BACKEND_NULL
+#include "backend/null/machine.hpp"
+#endif
+#include "backend/machine.hpp"
+
+namespace millstream::backend {
+
+std::span<const backend_entry> backends() noexcept {
+  // Best first. The null machine runs nothing, so nobody gets it without asking.
+  static constexpr std::array entries {
+    backend_entry{.name = "host", .open = &host::open, .may_be_default = true},
+#if MILLSTREAM_BACKEND_NULL
+        backend_entry{.name = "null", .open = &null::open, .may_be_default = false},
+#endif
+  };
+  return entries;
+}
+
+}  // namespace millstream::backend

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/move.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace millstream::backend::host {
+namespace {
+
+void move_axis(const copy_request& request, std::uint32_t axis, std::byte* to,
+               const std::byte* from) noexcept {
+  if (axis + 1 == request.rank) {
+    std::memcpy(to, from, request.extents[axis]);
+    return;
+  }
+  for (std::size_t i = 0; i < request.extents[axis]; ++i) {
+    const auto step = static_cast<std::ptrdiff_t>(i);
+    move_axis(request, axis + 1, to + step * request.to_strides[axis],
+              from + step * request.from_strides[axis]);
+  }
+}
+
+/// Joins the innermost two axes while rows follow one another without gaps on both sides, so that
+/// a contiguous block becomes one row.
+copy_request joined(copy_request request) noexcept {
+  while (request.rank > 1) {
+    const std::uint32_t rows = request.rank - 2;
+    const auto row_bytes = static_cast<std::ptrdiff_t>(request.extents[rows + 1]);
+    const bool gap_free =
+        request.to_strides[rows] == row_bytes && request.from_strides[rows] == row_bytes;
+    if (!gap_free) break;
+    request.extents[rows] *= request.extents[rows + 1];
+    --request.rank;
+  }
+  return request;
+}
+
+}  // namespace
+
+void move_block(const copy_request& request) noexcept {
+  if (request.bytes() == 0) return;
+  move_axis(joined(request), 0, static_cast<std::byte*>(request.to),
+            static_cast<const std::byte*>(request.from));
+}
+
+void fill_block(const fill_request& request) noexcept {
+  if (request.bytes == 0) return;
+  auto* to = static_cast<std::byte*>(request.to);
+  std::memcpy(to, request.pattern.data(), request.pattern_bytes);
+  // Each round doubles what is there: a few large copies instead of many small ones.
+  for (std::size_t done = request.pattern_bytes; done < request.bytes;) {
+    const std::size_t more = std::min(done, request.bytes - done);
+    std::memcpy(to + done, to, more);
+    done += more;
+  }
+}
+
+}  // namespace millstream::backend::host

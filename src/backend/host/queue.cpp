@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/queue.hpp"
+
+#include <utility>
+
+#include "backend/host/event.hpp"
+#include "backend/host/worker.hpp"
+#include "backend/missing.hpp"
+#include "backend/queue_number.hpp"
+
+namespace millstream::backend::host {
+namespace {
+
+std::shared_ptr<lane> make_lane(const std::shared_ptr<machine_state>& machine,
+                                const std::string& who) {
+  if (machine->order != nullptr) return machine->order->make_lane(who, machine);
+  return std::make_shared<worker>(who, machine);
+}
+
+}  // namespace
+
+queue::queue(std::shared_ptr<machine_state> machine, std::string who)
+    : machine_(std::move(machine)),
+      who_(std::move(who)),
+      alive_(machine_->live),
+      number_(next_queue_number()),
+      lane_(make_lane(machine_, who_)) {}
+
+queue::~queue() {
+  // In a forked child the lane's thread is missing and may have left its mutex locked.
+  if (!base::forked_child()) lane_->close();
+}
+
+status queue::copy(const copy_request& request) {
+  if (status refused = machine_->gate.pass(call::copy, who_); !refused) return refused;
+  auto spans = check_copy(request, who_);
+  if (!spans) return spans.take_status();
+  for (const auto& [span, home] : {std::pair{spans.value().to, request.to_home},
+                                   std::pair{spans.value().from, request.from_home}}) {
+    if (status misplaced = machine_->check_home(span, home, who_); !misplaced) return misplaced;
+  }
+  return spans.value().to.empty() ? status{} : lane_->add(request);
+}
+
+status queue::fill(const fill_request& request) {
+  if (status refused = machine_->gate.pass(call::fill, who_); !refused) return refused;
+  auto span = check_fill(request, who_);
+  if (!span) return span.take_status();
+  if (status misplaced = machine_->check_home(span.value(), request.home, who_); !misplaced) {
+    return misplaced;
+  }
+  return span.value().empty() ? status{} : lane_->add(request);
+}
+
+status queue::run(job& work) {
+  if (status refused = machine_->gate.pass(call::run, who_); !refused) return refused;
+  return lane_->add(job_turn{&work});
+}
+
+status queue::launch(const launch_request& /*request*/) {
+  if (status refused = machine_->gate.pass(call::launch, who_); !refused) return refused;
+  return missing(who_, "launch kernels", capability::kernels);
+}
+
+status queue::record(backend::event& mark) {
+  if (status refused = machine_->gate.pass(call::record, who_); !refused) return refused;
+  static_cast<event&>(mark).mark(lane_, lane_->tail());
+  return {};
+}
+
+status queue::wait(backend::event& mark) {
+  if (status refused = machine_->gate.pass(call::wait, who_); !refused) return refused;
+  wait_turn last = static_cast<const event&>(mark).last_mark();
+  const bool implied =
+      last.behind == nullptr || last.behind == lane_ || last.behind->passed(last.position);
+  return implied ? status{} : lane_->add(std::move(last));
+}
+
+status queue::release(arena& from, void* block, std::size_t bytes) {
+  if (status refused = machine_->gate.pass(call::release, who_); !refused) return refused;
+  if (block == nullptr) return {};
+  if (status refused = from.give_up(block, bytes); !refused) return refused;
+  status added = lane_->add(release_turn{&from, &machine_->live, block});
+  if (!added) from.keep(block);
+  return added;
+}
+
+status queue::begin_capture(graph& /*into*/, std::span<graph_node* const> /*after*/) {
+  return missing(who_, "record foreign work", capability::capture_to_graph);
+}
+
+status queue::end_capture(graph& /*into*/, graph_node** /*last*/) {
+  return missing(who_, "record foreign work", capability::capture_to_graph);
+}
+
+}  // namespace millstream::backend::host

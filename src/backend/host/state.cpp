@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/host/state.hpp"
+
+#include <algorithm>
+
+#include "backend/guarded.hpp"
+
+namespace millstream::backend::host {
+namespace {
+
+std::string describe(memory_home home) {
+  if (home == memory_home::host) return "host memory";
+  if (home == memory_home::managed) return "managed memory";
+  return base::cat("memory of device ", base::quoted(device_name(static_cast<int>(home))));
+}
+
+/// User memory, the machine's host memory and managed memory are one: everything outside of the
+/// devices.
+bool is_at_home(const machine_state& machine, const byte_span& span, memory_home home) noexcept {
+  if (span.empty()) return true;
+  const auto index = static_cast<int>(home);
+  if (index >= 0) {
+    const auto device = static_cast<std::size_t>(index);
+    return device < machine.memory.devices.size() && machine.memory.devices[device]->owns(span);
+  }
+  return std::none_of(machine.memory.devices.begin(), machine.memory.devices.end(),
+                      [&](const auto& device) { return device->meets(span); });
+}
+
+}  // namespace
+
+status machine_state::check_home(const byte_span& span, memory_home home,
+                                 const std::string& who) const noexcept {
+  if (is_at_home(*this, span, home)) return {};
+  return guarded(who, [&] {
+    return status(errc::device,
+                  base::cat(who, " cannot touch ", span.past - span.first, " bytes as ",
+                            describe(home), ", which do not lie there; name the right home"));
+  });
+}
+
+std::string device_name(int device) {
+  return device < 0 ? std::string("host") : base::cat("host:", device);
+}
+
+}  // namespace millstream::backend::host

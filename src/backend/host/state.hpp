@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What all objects of one host machine share.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backend/arena_set.hpp"
+#include "backend/call_gate.hpp"
+#include "backend/host/lane.hpp"
+#include "backend/host/scheduler.hpp"
+#include "backend/live_count.hpp"
+
+namespace millstream::backend::host {
+
+/// Lives until the machine is closed and the last queue has carried out its operations. Nothing in
+/// it changes after the machine was opened, but for the members that guard themselves.
+struct machine_state {
+  call_gate gate{call_gate::counting::on_demand};
+  live_count live;
+  arena_set memory;
+  std::shared_ptr<scheduler> order;  ///< in seed mode only
+
+  /// Whether all of the span is memory of that home. `device`, with a text, if not.
+  [[nodiscard]] status check_home(const byte_span& span, memory_home home,
+                                  const std::string& who) const noexcept;
+};
+
+[[nodiscard]] std::string device_name(int device);
+
+}  // namespace millstream::backend::host
