@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The start of a task: order, memory, coherence; and the end: publishing its completion.
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/text.hpp"
+#include "core/blocking.hpp"
+#include "core/context.hpp"
+#include "core/open_task.hpp"
+#include "core/wait_graph.hpp"
+
+namespace millstream::core {
+namespace {
+
+/// Thrown inside the engine when a place has no room: caught by `start`, never seen by users.
+struct no_room {
+  place_index place;
+  std::size_t bytes;
+  std::string why;
+};
+
+bool has_bytes(const data& what) noexcept { return !what.token && what.bytes > 0; }
+
+std::string place_name(place_index place) {
+  if (place == host_place) return "the host";
+  if (place == managed_place) return "managed memory";
+  return base::cat("device ", place);
+}
+
+bool conflicts(const open_task& open, const access& wanted) noexcept {
+  return writes(wanted.mode) || open.writes(*wanted.what);
+}
+
+}  // namespace
+
+void context::check_live(const lock& held, const char* what) const {
+  (void)held;
+  if (phase_ == phase::live) return;
+  throw error(errc::usage, base::cat(what, " was called on a context that was ",
+                                     phase_ == phase::abandoned ? "dropped" : "finalized",
+                                     "; the context handle is NULL: open a new context"));
+}
+
+void context::wait_for_open_tasks(lock& held, const plan& of) {
+  while (open_count_ > 0) {
+    std::vector<std::thread::id> threads;
+    for (const access& each : of.accesses) {
+      for (const open_task* open : each.what->open) {
+        if (!conflicts(*open, each)) continue;
+        if (open->thread() == std::this_thread::get_id()) {
+          throw error(errc::usage,
+                      base::cat(of.full_name(), " uses ", each.what->name(), ", which ",
+                                open->full_name(),
+                                ", still open in this thread, uses too; end that task first"));
+        }
+        threads.push_back(open->thread());
+      }
+    }
+    if (threads.empty()) return;
+    const std::string text =
+        base::cat(of.full_name(), " would wait for an open task that waits for this thread; end the "
+                                  "open task of this thread first");
+    const std::uint64_t seen = open_generation_;
+    held.unlock();
+    {
+      const wait_registration registered(threads, {}, text.c_str());
+      const blocking_section blocking;
+      for (bool changed = false; !changed;) {
+        {
+          lock again(mutex_);
+          changed = open_changed_.wait_for(again, wait_slice,
+                                           [&] { return open_generation_ != seen; });
+        }
+        if (!changed && blocking.is_interrupted()) {
+          throw error(errc::interrupted, base::cat(of.full_name(), " was interrupted before it began"));
+        }
+      }
+    }
+    held.lock();
+    check_live(held, "a task");
+  }
+}
+
+void context::check_contents(plan& of) const {
+  for (access& each : of.accesses) {
+    each.version = each.what->version;
+    if (each.what->let_go) {
+      throw error(errc::usage, base::cat(of.full_name(), " uses ", each.what->name(),
+                                         ", whose content was let go"));
+    }
+    if (reads(each.mode) && !each.what->written && !each.what->token) {
+      throw error(errc::not_written,
+                  base::cat(of.full_name(), " reads ", each.what->name(),
+                            ", which nothing has written; write it first or register it with a value"));
+    }
+  }
+}
+
+failed_task* context::poisoned_input(const plan& of) const {
+  for (const access& each : of.accesses) {
+    if (!reads(each.mode)) continue;
+    if (failed_task* because = each.what->poison.find(each.version)) return because;
+  }
+  return nullptr;
+}
+
+// The uses that have to end first. What is implied by another entry is left out, so that no wait
+// is issued for it: readers came after the writer, and so did the copy that made an instance valid.
+void context::collect(const access& of, completion_set& before) {
+  data& what = *of.what;
+  const instance* at = has_bytes(what) ? what.find(of.place) : nullptr;
+  const bool copied = at != nullptr && what.is_valid(of.place) && !at->ready.empty();
+  if (writes(of.mode) && !what.readers.empty()) {
+    before.add(what.readers);
+  } else if (!copied) {
+    before.add(what.writer);
+  }
+  if (at != nullptr) before.add(at->ready);
+  if (!reads(of.mode) || at == nullptr || what.is_valid(of.place)) return;
+  if (const instance* source = source_of(what, of.place)) before.add(source->ready);
+}
+
+void context::attach_instances(plan& of, completion_set& before) {
+  for (access& each : of.accesses) {
+    data& what = *each.what;
+    if (has_bytes(what) && what.find(each.place) == nullptr) {
+      if (auto block = pools_.take(each.place, what.bytes)) {
+        what.instances.push_back(
+            {each.place, block->address, block->bytes, std::move(block->ready)});
+        each.attached = true;
+      }
+    }
+    collect(each, before);
+  }
+}
+
+void context::allocate_missing(plan& of) {
+  for (access& each : of.accesses) {
+    data& what = *each.what;
+    if (!has_bytes(what) || what.find(each.place) != nullptr) continue;
+    auto block = pools_.allocate(each.place, what.bytes, of.lane);
+    if (!block) {
+      const backend::status& why = block.why();
+      if (why.code() == errc::out_of_memory) throw no_room{each.place, what.bytes, why.text()};
+      throw error(why.code(), why.text());
+    }
+    memory_block& made = block.value();
+    what.instances.push_back({each.place, made.address, made.bytes, std::move(made.ready)});
+    each.attached = true;
+  }
+}
+
+// Undoes the allocations of a task that cannot start.
+void context::detach(plan& of) noexcept {
+  for (access& each : of.accesses) {
+    if (!std::exchange(each.attached, false)) continue;
+    auto& instances = each.what->instances;
+    for (std::size_t i = 0; i < instances.size(); ++i) {
+      if (instances[i].place != each.place) continue;
+      pools_.give(each.place,
+                  {instances[i].address, instances[i].block_bytes, std::move(instances[i].ready)});
+      instances.erase_swap(i);
+      break;
+    }
+  }
+}
+
+void context::copy_in(const access& of, lane_index on, std::uint64_t task_id) {
+  data& what = *of.what;
+  const instance* source = source_of(what, of.place);
+  if (source == nullptr) {
+    throw error(errc::internal, base::cat(what.name(), " has no valid instance"));
+  }
+  instance& target = *what.find(of.place);
+  const completion end = copy(what, *source, target.address, of.place, on,
+                              copy_reason::coherence, task_id, nullptr);
+  target.ready.clear();
+  target.ready.add(end);
+  what.valid |= place_bit(of.place);
+  // The copy reads the source: the next writer comes after it.
+  what.readers.add(end);
+}
+
+void context::copy_inputs(plan& of) {
+  for (access& each : of.accesses) {
+    data& what = *each.what;
+    if (!has_bytes(what)) continue;
+    if (reads(each.mode) && !what.is_valid(each.place)) copy_in(each, of.lane, of.id);
+    each.address = what.find(each.place)->address;
+  }
+}
+
+void context::apply_writes(plan& of) {
+  for (const access& each : of.accesses) {
+    if (!writes(each.mode)) continue;
+    data& what = *each.what;
+    ++what.version;
+    what.written = true;
+    if (has_bytes(what)) what.valid = place_bit(each.place);
+  }
+}
+
+// A reader that goes on in the lane of the writer hides the writer's end: whoever waits for it
+// later from another lane would wait for the reader too. Where the datum's versions are read from
+// several lanes, the end is recorded before it is overtaken.
+void context::record_before_overtaking(const plan& of) {
+  for (const access& each : of.accesses) {
+    const data& what = *each.what;
+    if (writes(each.mode) || !what.forks || what.writer.lane != of.lane) continue;
+    if (what.writer.sequence == lanes_.at(of.lane).tail) {
+      lanes_.record(of.lane);
+      return;
+    }
+  }
+}
+
+void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
+  completion_set before;
+  attach_instances(of, before);
+  of.lane = lanes_.choose(of.exec, before);
+  record_before_overtaking(of);
+  const bool moves = std::any_of(of.accesses.begin(), of.accesses.end(), [](const access& each) {
+    return has_bytes(*each.what) && (each.what->find(each.place) == nullptr ||
+                                     (reads(each.mode) && !each.what->is_valid(each.place)));
+  });
+  if (!in_caller || moves) lanes_.wait(of.lane, before);
+  allocate_missing(of);
+  copy_inputs(of);
+  if (in_caller) {
+    to_wait_for = before;
+    if (moves) to_wait_for.add(lanes_.tail(of.lane));
+  }
+  apply_writes(of);
+}
+
+void context::start_once(lock& held, plan& of, bool in_caller, completion_set& to_wait_for) {
+  check_live(held, "a task");
+  wait_for_open_tasks(held, of);
+  check_contents(of);
+  if (of.id == 0) of.id = ++last_task_;
+  if (failed_task* because = poisoned_input(of)) throw poisoned_start{because};
+  try {
+    acquire(of, in_caller, to_wait_for);
+  } catch (const error& broken) {
+    detach(of);
+    const error named(broken.code(), base::cat(of.full_name(), " could not start: ", broken.what()));
+    fail(held, of, std::make_exception_ptr(named), true);
+    throw named;
+  } catch (...) {
+    detach(of);
+    throw;
+  }
+}
+
+void context::start(lock& held, plan& of, bool in_caller, completion_set& to_wait_for) {
+  try {
+    start_once(held, of, in_caller, to_wait_for);
+    return;
+  } catch (const no_room& lack) {
+    reclaim(held, lack.place);
+  }
+  try {
+    start_once(held, of, in_caller, to_wait_for);
+  } catch (const no_room& lack) {
+    const error full(errc::out_of_memory,
+                     base::cat(of.full_name(), " has no room: ", lack.why, "; ",
+                               memory_report(lack.place, lack.bytes)));
+    fail(held, of, std::make_exception_ptr(full), true);
+    throw full;
+  }
+}
+
+// Gives pooled blocks back to the machine and waits until it has them.
+void context::reclaim(lock& held, place_index place) {
+  const lane_index order = lanes_.choose(place, {});
+  if (pools_.trim(place, order) == 0) return;
+  completion_set freed;
+  freed.add(lanes_.tail(order));
+  wait_on_host(held, freed, "waiting for memory would wait for this task itself");
+}
+
+std::string context::memory_report(place_index place, std::size_t bytes) const {
+  std::vector<const data*> largest;
+  for (const data* each : all_data_) {
+    for (const instance& at : each->instances) {
+      if (at.place == place && at.block_bytes > 0) largest.push_back(each);
+    }
+  }
+  std::sort(largest.begin(), largest.end(),
+            [](const data* a, const data* b) { return a->bytes > b->bytes; });
+  if (largest.size() > 5) largest.resize(5);
+  std::string text = base::cat("it needs ", base::bytes_text(bytes), " on ", place_name(place));
+  if (largest.empty()) return text + ", where this context keeps nothing; use smaller data";
+  text += ", where the largest data are ";
+  for (std::size_t i = 0; i < largest.size(); ++i) {
+    text += base::cat(i == 0 ? "" : ", ", largest[i]->name(), " with ",
+                      base::bytes_text(largest[i]->bytes));
+  }
+  return text + "; drop data that are no longer needed";
+}
+
+void context::publish(const lock& held, const plan& of, completion end) {
+  (void)held;
+  for (const access& each : of.accesses) {
+    data& what = *each.what;
+    if (!writes(each.mode)) {
+      what.readers.add(end);
+      if (end.is_past()) continue;
+      what.read_from_many = what.read_from_many ||
+                            (what.read_from != no_lane && what.read_from != end.lane);
+      what.read_from = end.lane;
+      continue;
+    }
+    if (what.read_from != no_lane) forks_ = what.forks = what.read_from_many;
+    what.read_from = no_lane;
+    what.read_from_many = false;
+    what.writer = end;
+    what.readers.clear();
+    if (instance* at = what.find(each.place)) at->ready.clear();
+  }
+}
+
+void context::add_open(const lock& held, open_task& task, const plan& of) {
+  (void)held;
+  for (const access& each : of.accesses) each.what->open.push_back(&task);
+  ++open_count_;
+}
+
+void context::remove_open(const lock& held, open_task& task, const plan& of) noexcept {
+  (void)held;
+  for (const access& each : of.accesses) {
+    auto& open = each.what->open;
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      if (open[i] != &task) continue;
+      open.erase_swap(i);
+      break;
+    }
+  }
+  --open_count_;
+  ++open_generation_;
+  open_changed_.notify_all();
+}
+
+failed_task* context::fail(const lock& held, const plan& of, std::exception_ptr cause, bool known) {
+  count_failed();
+  failed_task* because =
+      failures_.add(std::move(cause), of.id, of.name(), of.written_names(), of.site, known);
+  poison_outputs(held, of, *because);
+  return because;
+}
+
+void context::poison_outputs(const lock& held, const plan& of, failed_task& because) {
+  (void)held;
+  for (const access& each : of.accesses) {
+    if (!writes(each.mode)) continue;
+    data& what = *each.what;
+    // A task that never started has not counted its writes yet.
+    if (what.version == each.version) {
+      ++what.version;
+      what.written = true;
+    }
+    what.poison.add(each.version + 1, &because);
+  }
+}
+
+}  // namespace millstream::core

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/// untyped_data and untyped_context: thin handles over the engine.
+#include <utility>
+
+#include <millstream/untyped.hpp>
+
+#include "base/block_pool.hpp"
+#include "base/text.hpp"
+#include "core/context.hpp"
+
+namespace millstream::inline v1 {
+namespace detail {
+
+void* take_block(std::size_t bytes) { return base::take_block(bytes); }
+void give_block(void* block, std::size_t bytes) noexcept { base::give_block(block, bytes); }
+
+}  // namespace detail
+
+namespace {
+
+std::string locked_name(const core::data& what) {
+  const std::scoped_lock hold(what.owner->mutex());
+  return what.name();
+}
+
+task_dep writing(const untyped_data& what, access_mode mode, data_place place, source_site at) {
+  if (!what.is_readonly()) return {what, mode, place, at};
+  throw error(errc::invalid_value,
+              base::cat(locked_name(*what.state()), " is read-only; ", to_string(mode),
+                        " is not allowed: use read(), or register a writable buffer"));
+}
+
+}  // namespace
+
+untyped_data::untyped_data(const untyped_data& other) noexcept : state_(other.state_) {
+  if (state_ != nullptr) state_->add_handle();
+}
+
+void untyped_data::let_go() noexcept {
+  core::data* const last = std::exchange(state_, nullptr);
+  if (last->drop_handle()) last->owner->let_go(*last);
+}
+
+task_dep untyped_data::read(data_place place, std::source_location at) const {
+  return {*this, access_mode::read, place, at};
+}
+task_dep untyped_data::write(data_place place, std::source_location at) const {
+  return writing(*this, access_mode::write, place, at);
+}
+task_dep untyped_data::rw(data_place place, std::source_location at) const {
+  return writing(*this, access_mode::rw, place, at);
+}
+
+std::size_t untyped_data::bytes() const noexcept { return state_->bytes; }
+bool untyped_data::is_token() const noexcept { return state_->token; }
+bool untyped_data::is_readonly() const noexcept { return state_->readonly; }
+std::uint64_t untyped_data::id() const noexcept { return state_->id; }
+
+std::string untyped_data::symbol() const {
+  const std::scoped_lock hold(state_->owner->mutex());
+  return state_->symbol;
+}
+
+void untyped_data::set_symbol(std::string_view name) const {
+  const std::scoped_lock hold(state_->owner->mutex());
+  state_->symbol = name;
+}
+
+bool untyped_data::is_written() const noexcept {
+  const std::scoped_lock hold(state_->owner->mutex());
+  return state_->written;
+}
+
+untyped_context::untyped_context(context_options options) {
+  core::check_process();
+  state_ = std::make_shared<core::context>(std::move(options));
+}
+
+untyped_data untyped_context::register_data(const registration& what) {
+  return untyped_data::adopt(state_->register_data(what));
+}
+
+untyped_data untyped_context::make_data(std::size_t bytes, std::string_view symbol,
+                                        source_site site) {
+  return untyped_data::adopt(state_->make_data(bytes, symbol, site, /*token=*/false));
+}
+
+untyped_data untyped_context::make_token(std::string_view symbol, source_site site) {
+  return untyped_data::adopt(state_->make_data(0, symbol, site, /*token=*/true));
+}
+
+void untyped_context::submit(const task_spec& what, body_ptr work) {
+  state_->submit(what, std::move(work));
+}
+
+void untyped_context::fill(const task_dep& target, std::span<const std::byte> pattern,
+                           exec_place place, std::string_view symbol) {
+  task_spec spec;
+  spec.kind = task_kind::fill;
+  spec.place = place;
+  spec.symbol = symbol;
+  spec.site = target.site;
+  spec.deps = {&target, 1};
+  state_->fill(spec, pattern);
+}
+
+std::uint64_t untyped_context::fence() { return state_->fence(); }
+
+void untyped_context::read_back(const untyped_data& what, void* to) {
+  if (!owns(what)) {
+    throw error(errc::invalid_value,
+                "wait was called with data of a different context; wait in the context that has it");
+  }
+  state_->read_back(*what.state(), to);
+}
+
+void untyped_context::finish() { state_->finish(); }
+std::vector<failure> untyped_context::take_failures(std::size_t most) {
+  return state_->failures().take(most);
+}
+void untyped_context::finalize() {
+  finish();
+  raise(take_failures());
+}
+void untyped_context::check_errors() { raise(take_failures(1)); }
+void untyped_context::abandon() noexcept { state_->abandon(); }
+bool untyped_context::is_finished() const noexcept { return state_->is_finished(); }
+context_stats untyped_context::stats() const { return state_->stats(); }
+machine untyped_context::where() const { return state_->options().on; }
+bool untyped_context::owns(const untyped_data& what) const noexcept {
+  return what && what.state()->owner == state_;
+}
+
+}  // namespace millstream::inline v1

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The state of one context, and the operations on it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <millstream/untyped.hpp>
+
+#include "core/data.hpp"
+#include "core/failures.hpp"
+#include "core/lanes.hpp"
+#include "core/machine.hpp"
+#include "core/memory.hpp"
+#include "core/plan.hpp"
+#include "core/ranges.hpp"
+
+namespace millstream::core {
+
+class open_task;
+
+/// Thrown by `context::start`, never seen by users.
+struct poisoned_start {
+  failed_task* because;
+};
+
+/// Locks: `mutex_` is the context's lock. Under it come only the innermost locks of failures,
+/// poison records, the machine's queue pools and the backend's queues; no driver call that can
+/// block, no user code, no interpreter lock. Functions that take `held` are called with it.
+class context : public std::enable_shared_from_this<context> {
+ public:
+  using lock = std::unique_lock<std::mutex>;
+
+  explicit context(context_options options);
+  ~context();
+  context(const context&) = delete;
+  context& operator=(const context&) = delete;
+
+  // The operations of untyped_context; each takes the lock itself.
+  [[nodiscard]] data* register_data(const registration& what);
+  [[nodiscard]] data* make_data(std::size_t bytes, std::string_view symbol, source_site site,
+                                bool token);
+  void submit(const task_spec& what, body_ptr work);
+  void fill(const task_spec& what, std::span<const std::byte> pattern);
+  [[nodiscard]] std::uint64_t fence();
+  void read_back(data& what, void* to);
+  void finish();
+  void abandon() noexcept;
+  /// The last handle of a datum is gone.
+  void let_go(data& what) noexcept;
+  /// A datum's object dies.
+  void forget(data& what) noexcept;
+  /// Blocks until the lane's tail of now has ended.
+  void synchronize(lane_index on);
+
+  [[nodiscard]] bool is_finished() const noexcept;
+  [[nodiscard]] context_stats stats() const;
+  [[nodiscard]] failure_list& failures() noexcept { return failures_; }
+  [[nodiscard]] const context_options& options() const noexcept { return options_; }
+  [[nodiscard]] machine& on() noexcept { return *options_.on.state(); }
+  [[nodiscard]] std::mutex& mutex() const noexcept { return mutex_; }
+  [[nodiscard]] lane_set& lanes(const lock&) noexcept { return lanes_; }
+
+  // For open_task: the halves of a task, and for task_job: what is left when a body has run.
+
+  /// Waits until no open task is in the way, checks, makes the data ready. Returns what the caller
+  /// must wait for on the host before it touches them (`to_wait_for`), empty where the lane waits.
+  /// Throws poisoned_start if an input is known to be poisoned; then, as for a broken rule, nothing
+  /// has changed. If memory or the machine fails, the outputs are poisoned and the exception names
+  /// the task.
+  void start(lock& held, plan& of, bool in_caller, completion_set& to_wait_for);
+  /// Publishes the end of a task's accesses.
+  void publish(const lock& held, const plan& of, completion end);
+  /// Blocks until all of it has ended. Unlocks meanwhile. Throws error(interrupted),
+  /// error(deadlock), error(device).
+  void wait_on_host(lock& held, const completion_set& what, const char* deadlock_text,
+                    bool may_interrupt = true);
+  void add_open(const lock& held, open_task& task, const plan& of);
+  void remove_open(const lock& held, open_task& task, const plan& of) noexcept;
+  /// Records the failure of a task and poisons what it was to write (versions as in the plan).
+  failed_task* fail(const lock& held, const plan& of, std::exception_ptr cause, bool known);
+  void check_live(const lock& held, const char* what) const;
+  void count_skipped() noexcept { skipped_.fetch_add(1, std::memory_order_relaxed); }
+  void count_failed() noexcept { failed_.fetch_add(1, std::memory_order_relaxed); }
+  /// The failed task that spoiled an input of the plan's versions, or null.
+  [[nodiscard]] failed_task* poisoned_input(const plan& of) const;
+  void poison_outputs(const lock& held, const plan& of, failed_task& because);
+  /// Tells the listener. Under the lock.
+  void report(const plan& of);
+  [[nodiscard]] trace_listener* listener() const noexcept { return options_.listener.get(); }
+
+ private:
+  enum class phase : std::uint8_t { live, finishing, finished, abandoned };
+  struct retired {
+    completion_set uses;
+    std::shared_ptr<void> keep_alive;
+    const void* block;
+    std::size_t bytes;
+  };
+
+  // acquire.cpp
+  void wait_for_open_tasks(lock& held, const plan& of);
+  void check_contents(plan& of) const;
+  void acquire(plan& of, bool in_caller, completion_set& to_wait_for);
+  void attach_instances(plan& of, completion_set& before);
+  void collect(const access& of, completion_set& before);
+  void allocate_missing(plan& of);
+  void detach(plan& of) noexcept;
+  void copy_inputs(plan& of);
+  void copy_in(const access& of, lane_index on, std::uint64_t task_id);
+  void apply_writes(plan& of);
+  void start_once(lock& held, plan& of, bool in_caller, completion_set& to_wait_for);
+  void reclaim(lock& held, place_index place);
+  [[nodiscard]] std::string memory_report(place_index place, std::size_t bytes) const;
+  void record_before_overtaking(const plan& of);
+
+  // submit.cpp
+  void skip(const lock& held, const plan& of, failed_task& because);
+  void run_on_lane(const lock& held, plan& of, body_ptr& work);
+  void run_at_once(lock& held, plan& of, body_ptr& work);
+
+  // transfer.cpp
+  completion copy(data& of, const instance& from, void* to, place_index to_place, lane_index on,
+                  copy_reason why, std::uint64_t task_id, const std::atomic<void*>* skip_when);
+  void stamp(lane_index on, std::uint64_t id, bool end);
+  [[nodiscard]] const instance* source_of(const data& of, place_index near) const noexcept;
+  void write_back(data& of, bool guarded);
+  [[nodiscard]] std::unique_ptr<backend::event> take_event();
+
+  // lifetime.cpp
+  void drain(lock& held);
+  void begin_finish(const lock& held);
+  void close(std::vector<std::shared_ptr<void>>& dropped);
+  void check_no_open_task() const;
+  void give_back_resources() noexcept;
+  void count_lanes();
+  void write_back_or_report(const lock& held, data& of);
+  void release_content(data& of, std::vector<std::shared_ptr<void>>& dropped);
+  void collect_retired(std::vector<std::shared_ptr<void>>& dropped);
+  void order_behind_retired(data& fresh);
+  data* add_data(std::unique_ptr<data> fresh, std::string_view symbol, source_site site);
+
+  context_options options_;
+  mutable std::mutex mutex_;  // guards all below but atomics
+  std::condition_variable open_changed_;
+  std::uint64_t open_generation_ = 0;
+  std::size_t open_count_ = 0;
+  phase phase_ = phase::live;
+  std::uint64_t last_task_ = 0;
+  std::uint64_t last_data_ = 0;
+  bool forks_ = true;  // the latest observation of data::forks, for new data
+  lane_set lanes_;
+  memory_pools pools_;
+  range_registry ranges_;
+  std::vector<data*> all_data_;
+  std::vector<retired> retired_;
+  std::vector<std::unique_ptr<backend::event>> events_;
+  context_stats counts_;
+  std::atomic<std::uint64_t> skipped_{0};
+  std::atomic<std::uint64_t> failed_{0};
+  failure_list failures_;  // has its own lock
+};
+
+/// Finds the open context that leases the queue with this number and waits for it; false if none.
+[[nodiscard]] bool synchronize_leased(std::uint64_t stream);
+
+}  // namespace millstream::core

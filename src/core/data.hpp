@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The state of one logical datum: its instances, who wrote and reads it, which of its versions
+/// are poisoned.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <millstream/access.hpp>
+#include <millstream/error.hpp>
+
+#include "base/small_vector.hpp"
+#include "core/completion.hpp"
+#include "core/failures.hpp"
+#include "core/place.hpp"
+
+namespace millstream::core {
+
+class context;
+class open_task;
+
+/// One physical copy. Valid or not is a bit in `data::valid`.
+struct instance {
+  place_index place = host_place;
+  void* address = nullptr;
+  std::size_t block_bytes = 0;  ///< of a block of ours; 0 = the user's buffer or no bytes
+  completion_set ready;         ///< the copy that made it valid, or what its memory waits for
+};
+
+/// Which versions of a datum are poisoned, and by whom. A datum's version rises with each write in
+/// submission order, so a task that was submitted before a failure became known can tell whether
+/// what it reads is meant. Any thread.
+class poison_record {
+ public:
+  void add(std::uint64_t version, failed_task* because);
+  /// Null if the version is sound.
+  [[nodiscard]] failed_task* find(std::uint64_t version) const;
+  /// From now on `word()` says whether `version`, the last one there will be, is poisoned.
+  void watch(std::uint64_t version);
+  /// Not null = do not write back. Read by queues that run jobs.
+  [[nodiscard]] const std::atomic<void*>& word() const noexcept { return word_; }
+
+ private:
+  struct entry {
+    std::uint64_t version;
+    failed_task* because;
+  };
+  std::atomic<bool> any_{false};  // so that sound data cost one load
+  std::atomic<void*> word_{nullptr};
+  mutable std::mutex mutex_;  // guards all below; innermost
+  std::vector<entry> entries_;
+  std::uint64_t watched_ = ~std::uint64_t{0};
+};
+
+/// Fields are guarded by the context's lock unless they say otherwise. Two counts: `handles` are
+/// the user's, and when they are gone the content is let go; `references` keep the object itself,
+/// one for all handles together, one for each task in flight.
+class data {
+ public:
+  data(std::shared_ptr<context> in, std::uint64_t id, std::size_t bytes);
+  ~data();
+  data(const data&) = delete;
+  data& operator=(const data&) = delete;
+
+  const std::shared_ptr<context> owner;
+  const std::uint64_t id;
+  const std::size_t bytes;
+  bool token = false;       // fixed at creation
+  bool registered = false;  // fixed at creation: instances[0] is the user's buffer
+  bool readonly = false;    // fixed at creation
+  source_site site;         // fixed at creation
+
+  std::string symbol;
+  std::shared_ptr<void> keep_alive;  // the owner of the user's buffer
+
+  // Order.
+  completion writer;       // the last write
+  completion_set readers;  // every use since, outgoing copies included
+  std::uint64_t version = 0;
+  bool written = false;
+  bool forks = true;  // its versions were read from several lanes: see acquire.cpp
+  lane_index read_from = no_lane;  // since the last write
+  bool read_from_many = false;
+
+  // Coherence.
+  std::uint64_t valid = 0;  // place_bit of each valid instance
+  base::small_vector<instance, 2> instances;
+
+  // Tasks between start and end that use it.
+  base::small_vector<open_task*, 2> open;
+
+  static constexpr std::size_t not_listed = ~std::size_t{0};
+  std::size_t position = not_listed;  // in the context's list
+  bool let_go = false;       // the last handle is gone, or the context was finished
+
+  poison_record poison;  // has its own lock
+
+  [[nodiscard]] instance* find(place_index place) noexcept {
+    for (instance& each : instances) {
+      if (each.place == place) return &each;
+    }
+    return nullptr;
+  }
+  [[nodiscard]] bool is_valid(place_index place) const noexcept {
+    return (valid & place_bit(place)) != 0;
+  }
+  /// "'x'" or "data 3 (64 bytes)".
+  [[nodiscard]] std::string name() const;
+  /// Everything that still uses it.
+  [[nodiscard]] completion_set uses() const;
+
+  // Lock-free.
+  void add_handle() noexcept { handles_.fetch_add(1, std::memory_order_relaxed); }
+  [[nodiscard]] bool drop_handle() noexcept {
+    return handles_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
+  void add_reference() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  /// Deletes the object with the last one; call it without any lock.
+  void drop_reference() noexcept;
+
+ private:
+  std::atomic<std::uint32_t> handles_{1};
+  std::atomic<std::uint32_t> references_{1};
+};
+
+}  // namespace millstream::core

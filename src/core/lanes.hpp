@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The queues of one context and what each of them is known to have waited for.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "core/completion.hpp"
+#include "core/machine.hpp"
+
+namespace millstream::core {
+
+/// One leased queue. `clock[p]` is the highest sequence of lane p that work queued here from now on
+/// comes after; it is merged transitively at each wait, so that a wait that is implied is not made.
+struct lane {
+  leased_queue lease;
+  place_index place = host_place;
+  std::uint64_t tail = 0;      // sequence of the operation queued last
+  std::uint64_t done = 0;      // known to have ended
+  std::uint64_t recorded = 0;  // what the mark covers
+  std::vector<std::uint64_t> clock;
+  std::vector<std::uint64_t> recorded_clock;  // the clock when the mark was set
+};
+
+struct lane_counts {
+  std::uint64_t records = 0;
+  std::uint64_t waits = 0;
+};
+
+/// All functions are called under the context's lock, except the constructor and destructor. None
+/// blocks. Those that call the driver throw error(device, ...) with the driver's text.
+class lane_set {
+ public:
+  explicit lane_set(machine& on) : machine_(on) {}
+  /// Gives the queues back; work may still be in them.
+  ~lane_set() { close(); }
+  lane_set(const lane_set&) = delete;
+  lane_set& operator=(const lane_set&) = delete;
+
+  /// The same, earlier: nothing may be queued afterwards. In a forked child the queues are left
+  /// alone, because their threads exist only in the parent.
+  void close() noexcept;
+
+  [[nodiscard]] lane& at(lane_index index) noexcept { return *lanes_[index]; }
+  [[nodiscard]] std::size_t size() const noexcept { return lanes_.size(); }
+  [[nodiscard]] backend::queue& queue(lane_index index) noexcept {
+    return *lanes_[index]->lease.queue;
+  }
+
+  /// The lane for work on `place` that comes after `before`: the one whose tail is the newest of
+  /// `before` on that place, else one from the place's pool, in turn.
+  [[nodiscard]] lane_index choose(place_index place, const completion_set& before);
+  /// The lane with that queue number; `no_lane` if it is not ours.
+  [[nodiscard]] lane_index find(std::uint64_t handle) const noexcept;
+
+  /// Counts an operation that was queued on the lane.
+  completion advance(lane_index on) noexcept {
+    lane& at_end = *lanes_[on];
+    return {on, ++at_end.tail};
+  }
+  [[nodiscard]] completion tail(lane_index of) const noexcept { return {of, lanes_[of]->tail}; }
+  [[nodiscard]] bool is_done(completion what) const noexcept {
+    return what.is_past() || lanes_[what.lane]->done >= what.sequence;
+  }
+  [[nodiscard]] bool are_done(const completion_set& what) const noexcept;
+  void note_done(completion what) noexcept;
+  /// Looks without waiting which of these have ended, as far as the lanes' marks tell.
+  void poll(const completion_set& what);
+
+  /// Orders later work of `waiter` behind `what`: nothing to do on the same lane or when it is
+  /// known to be behind already, else at most one record and one wait.
+  void wait(lane_index waiter, completion what);
+  void wait(lane_index waiter, const completion_set& what) {
+    for (const completion& each : what) wait(waiter, each);
+  }
+  /// Sets the lane's mark at its tail unless it is there already.
+  void record(lane_index on);
+  /// The lane waits for the tail of every other lane.
+  void join_all(lane_index waiter);
+
+  [[nodiscard]] const lane_counts& counts() const noexcept { return counts_; }
+
+ private:
+  struct place_pool {
+    place_index place;
+    std::size_t next = 0;
+    std::vector<lane_index> lanes;
+  };
+  [[nodiscard]] place_pool& pool_of(place_index place);
+  [[nodiscard]] lane_index from_pool(place_index place);
+  lane_index open(place_index place);
+
+  machine& machine_;
+  std::vector<std::unique_ptr<lane>> lanes_;
+  std::vector<place_pool> pools_;
+  lane_counts counts_;
+};
+
+/// Throws error(code, text) for a failed status.
+void check(backend::status status);
+
+}  // namespace millstream::core

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Data come and go; contexts open and end.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <unordered_set>
+#include <utility>
+
+#include <millstream/hooks.hpp>
+
+#include "base/fork_guard.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "core/blocking.hpp"
+#include "core/context.hpp"
+#include "core/open_task.hpp"
+#include "core/task_job.hpp"
+#include "core/wait_graph.hpp"
+
+namespace millstream::core {
+namespace {
+
+struct registry {
+  std::mutex mutex;  // guards `contexts`; outermost
+  std::unordered_set<context*> contexts;
+};
+
+// Never destroyed: a queue's thread may drop the last hold on a context while static destructors
+// run.
+registry& open_contexts() {
+  static auto* const all = new registry;
+  return *all;
+}
+
+}  // namespace
+
+context::context(context_options options)
+    : options_(std::move(options)), lanes_(*options_.on.state()), pools_(*options_.on.state(), lanes_) {
+  const std::scoped_lock hold(open_contexts().mutex);
+  open_contexts().contexts.insert(this);
+}
+
+context::~context() {
+  if (base::forked_child()) {  // the locks' states are those of the parent
+    for (auto& each : events_) (void)each.release();
+    return;
+  }
+  {
+    const std::scoped_lock hold(open_contexts().mutex);
+    open_contexts().contexts.erase(this);
+  }
+  if (phase_ == phase::live) {
+    base::log(base::log_level::warning,
+              "a context was dropped without finalize; its data were not written back");
+  }
+  give_back_resources();
+}
+
+// What is still in the queues goes on; everything here is ordered behind it.
+void context::give_back_resources() noexcept {
+  try {
+    pools_.trim_all();
+  } catch (const error& broken) {
+    base::log(base::log_level::warning, base::cat("memory was not given back: ", broken.what()));
+  }
+  lanes_.close();
+  for (auto& each : events_) on().give_back(std::move(each));
+  events_.clear();
+}
+
+data* context::add_data(std::unique_ptr<data> fresh, std::string_view symbol, source_site site) {
+  fresh->symbol = symbol;
+  fresh->site = site;
+  fresh->forks = forks_;
+  fresh->position = all_data_.size();
+  all_data_.push_back(fresh.get());
+  return fresh.release();
+}
+
+data* context::make_data(std::size_t bytes, std::string_view symbol, source_site site, bool token) {
+  check_process();
+  const lock held(mutex_);
+  check_live(held, token ? "token" : "logical_data");
+  auto fresh = std::make_unique<data>(shared_from_this(), ++last_data_, bytes);
+  fresh->token = token;
+  return add_data(std::move(fresh), symbol, site);
+}
+
+data* context::register_data(const registration& what) {
+  check_process();
+  if (what.block == nullptr && what.bytes > 0) {
+    throw error(errc::invalid_value, "logical_data got a null pointer for a buffer with bytes; pass "
+                                     "the buffer's address");
+  }
+  place_index place = resolve(what.place, host_place, on());
+  // Where devices use host memory, a user's buffer is host memory whatever it is called.
+  if (on().has(backend::capability::host_memory)) place = host_place;
+  std::vector<std::shared_ptr<void>> dropped;
+  const lock held(mutex_);
+  check_live(held, "logical_data");
+  collect_retired(dropped);
+  if (data* same = ranges_.find_same(what.block, what.bytes); same != nullptr && what.bytes > 0 &&
+                                                               same->readonly == what.readonly) {
+    same->add_handle();
+    if (same->symbol.empty()) same->symbol = what.symbol;
+    return same;
+  }
+  if (const data* other = ranges_.find_overlap(what.block, what.bytes, what.readonly)) {
+    throw error(errc::invalid_value,
+                base::cat("logical_data ", what.symbol.empty() ? "(unnamed)" : base::quoted(what.symbol),
+                          " overlaps the memory of ", other->name(),
+                          "; register the whole buffer once, or drop the other data first"));
+  }
+  auto fresh = std::make_unique<data>(shared_from_this(), ++last_data_, what.bytes);
+  fresh->registered = true;
+  fresh->readonly = what.readonly;
+  fresh->written = true;
+  fresh->keep_alive = what.owner;
+  fresh->instances.push_back({place, what.block, 0, {}});
+  fresh->valid = place_bit(place);
+  order_behind_retired(*fresh);
+  ranges_.add(what.block, what.bytes, *fresh);
+  return add_data(std::move(fresh), what.symbol, what.site);
+}
+
+// The buffer may still be written back to by data that were let go.
+void context::order_behind_retired(data& fresh) {
+  instance& home = fresh.instances[0];
+  for (const retired& each : retired_) {
+    if (!range_registry::overlap(each.block, each.bytes, home.address, fresh.bytes)) continue;
+    home.ready.add(each.uses);
+    fresh.readers.add(each.uses);
+  }
+}
+
+void context::collect_retired(std::vector<std::shared_ptr<void>>& dropped) {
+  for (std::size_t i = 0; i < retired_.size();) {
+    lanes_.poll(retired_[i].uses);
+    if (!lanes_.are_done(retired_[i].uses)) {
+      ++i;
+      continue;
+    }
+    dropped.push_back(std::move(retired_[i].keep_alive));
+    if (i + 1 < retired_.size()) retired_[i] = std::move(retired_.back());
+    retired_.pop_back();
+  }
+}
+
+// Memory goes to the pools behind its last use; the user's buffer is held until that has ended.
+void context::release_content(data& of, std::vector<std::shared_ptr<void>>& dropped) {
+  of.let_go = true;
+  const completion_set uses = of.uses();
+  for (instance& each : of.instances) {
+    if (each.block_bytes > 0) pools_.give(each.place, {each.address, each.block_bytes, uses});
+  }
+  if (of.registered) {
+    const void* const block = of.instances[0].address;
+    ranges_.remove(block, of);
+    if (lanes_.are_done(uses)) {
+      dropped.push_back(std::move(of.keep_alive));
+    } else {
+      for (const completion& each : uses) lanes_.record(each.lane);
+      retired_.push_back({uses, std::move(of.keep_alive), block, of.bytes});
+    }
+  }
+  of.instances.clear();
+  of.valid = 0;
+}
+
+void context::let_go(data& what) noexcept {
+  if (base::forked_child()) return;
+  // Keeps this object while its last datum may go.
+  const std::shared_ptr<context> self = shared_from_this();
+  std::vector<std::shared_ptr<void>> dropped;
+  try {
+    const lock held(mutex_);
+    if (phase_ == phase::live && !what.let_go) {
+      what.poison.watch(what.version);
+      if (what.registered) write_back_or_report(held, what);
+      release_content(what, dropped);
+      collect_retired(dropped);
+    }
+  } catch (const std::exception& broken) {
+    base::log(base::log_level::error, base::cat("dropping data failed: ", broken.what()));
+  }
+  what.drop_reference();
+}
+
+void context::write_back_or_report(const lock& held, data& of) {
+  (void)held;
+  try {
+    write_back(of, /*guarded=*/true);
+  } catch (const error& broken) {
+    const error named(broken.code(),
+                      base::cat("write-back of ", of.name(), " failed: ", broken.what()));
+    failures_.add(std::make_exception_ptr(named), ++last_task_, "write-back", of.name(), of.site,
+                  /*known=*/false);
+  }
+}
+
+void context::forget(data& what) noexcept {
+  if (what.position == data::not_listed || base::forked_child()) return;
+  const lock held(mutex_);
+  if (!what.let_go) {
+    // An abandoned context: no write-back, but the memory is given back in order.
+    const completion_set uses = what.uses();
+    for (instance& each : what.instances) {
+      if (each.block_bytes > 0) pools_.give(each.place, {each.address, each.block_bytes, uses});
+    }
+  }
+  all_data_[what.position] = all_data_.back();
+  all_data_[what.position]->position = what.position;
+  all_data_.pop_back();
+}
+
+// Until no lane has anything left, what bodies submit meanwhile included.
+void context::drain(lock& held) {
+  while (phase_ != phase::finished) {  // by another thread, while this one waited
+    completion_set all;
+    for (lane_index i = 0; i < lanes_.size(); ++i) {
+      if (!lanes_.is_done(lanes_.tail(i))) all.add(lanes_.tail(i));
+    }
+    if (all.empty()) return;
+    wait_on_host(held, all, "finalize inside a body would wait for that body itself");
+  }
+}
+
+void context::check_no_open_task() const {
+  if (open_count_ == 0) return;
+  for (const data* each : all_data_) {
+    if (each->open.empty()) continue;
+    throw error(errc::usage, base::cat("finalize was called while ", each->open[0]->full_name(),
+                                       " is open; end it first"));
+  }
+  throw error(errc::usage, "finalize was called while a task is open; end it first");
+}
+
+void context::finish() {
+  check_process();
+  if (current_job().owner == this) {
+    throw error(errc::deadlock,
+                "finalize was called inside a task or host function of the same context, which it "
+                "would have to wait for; call it after that has returned");
+  }
+  std::vector<std::shared_ptr<void>> dropped;
+  {
+    lock held(mutex_);
+    if (phase_ == phase::finished) return;
+    if (phase_ == phase::live) {
+      check_no_open_task();
+      drain(held);
+      check_no_open_task();
+      // A second thread may have finished meanwhile.
+      if (phase_ == phase::live) begin_finish(held);
+    }
+    drain(held);
+    if (phase_ == phase::finishing) close(dropped);
+  }
+  drain_retired();
+}
+
+// No task is left and none can come: every failure is known.
+void context::begin_finish(const lock& held) {
+  phase_ = phase::finishing;
+  for (data* each : all_data_) {
+    if (each->let_go || !each->registered) continue;
+    try {
+      write_back(*each, /*guarded=*/false);
+    } catch (const error& broken) {
+      const error named(broken.code(),
+                        base::cat("write-back of ", each->name(), " failed: ", broken.what()));
+      failures_.add(std::make_exception_ptr(named), ++last_task_, "write-back", each->name(),
+                    each->site, /*known=*/false);
+    }
+  }
+  (void)held;
+}
+
+void context::close(std::vector<std::shared_ptr<void>>& dropped) {
+  for (data* each : all_data_) {
+    if (!each->let_go) release_content(*each, dropped);
+  }
+  collect_retired(dropped);
+  for (retired& each : retired_) dropped.push_back(std::move(each.keep_alive));
+  retired_.clear();
+  count_lanes();
+  give_back_resources();
+  phase_ = phase::finished;
+}
+
+void context::abandon() noexcept {
+  if (base::forked_child()) return;
+  {
+    const lock held(mutex_);
+    if (phase_ == phase::live) phase_ = phase::abandoned;
+  }
+  drain_retired();
+}
+
+bool context::is_finished() const noexcept {
+  const lock held(mutex_);
+  return phase_ != phase::live;
+}
+
+void context::count_lanes() {
+  counts_.queues = lanes_.size();
+  counts_.records = lanes_.counts().records;
+  counts_.waits = lanes_.counts().waits;
+}
+
+context_stats context::stats() const {
+  const lock held(mutex_);
+  context_stats now = counts_;
+  if (phase_ != phase::finished) {
+    now.queues = lanes_.size();
+    now.records = lanes_.counts().records;
+    now.waits = lanes_.counts().waits;
+  }
+  now.allocations = pools_.allocations();
+  now.reused_blocks = pools_.reuses();
+  now.skipped = skipped_.load(std::memory_order_relaxed);
+  now.failed = failed_.load(std::memory_order_relaxed);
+  return now;
+}
+
+bool synchronize_leased(std::uint64_t stream) {
+  std::vector<std::shared_ptr<context>> all;
+  {
+    const std::scoped_lock hold(open_contexts().mutex);
+    for (context* each : open_contexts().contexts) {
+      if (auto alive = each->weak_from_this().lock()) all.push_back(std::move(alive));
+    }
+  }
+  for (const auto& each : all) {
+    lane_index found = no_lane;
+    {
+      const context::lock held(each->mutex());
+      found = each->lanes(held).find(stream);
+    }
+    if (found == no_lane) continue;
+    each->synchronize(found);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace millstream::core
+
+namespace millstream::inline v1 {
+
+void shut_down(unsigned limit_ms) noexcept {
+  using clock = std::chrono::steady_clock;
+  core::mark_shut_down();
+  core::drain_retired();
+  const auto limit = clock::now() + std::chrono::milliseconds(limit_ms);
+  const core::blocking_section blocking;
+  // Jobs end at unknown times on several machines, and this happens once per process: polling is
+  // enough.
+  while (core::running_jobs() > 0 && clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+}  // namespace millstream::inline v1

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/machine.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "backend/registry.hpp"
+#include "base/fork_guard.hpp"
+#include "base/text.hpp"
+#include "core/context.hpp"
+
+namespace millstream::core {
+namespace {
+
+// Set at the end of the interpreter; never cleared.
+std::atomic<bool> g_shut_down{false};
+
+struct open_entry {
+  machine_options options;
+  std::shared_ptr<machine> opened;
+};
+
+struct registry {
+  std::mutex mutex;  // guards `entries`; outermost: machines are opened under it
+  std::vector<open_entry> entries;
+};
+
+// Never destroyed, like the machines in it.
+registry& machines() {
+  static auto* const all = new registry;
+  return *all;
+}
+
+}  // namespace
+
+machine::machine(std::unique_ptr<backend::machine> driver)
+    : driver_(std::move(driver)),
+      bits_(driver_->capabilities()),
+      idle_(static_cast<std::size_t>(driver_->device_count()) + 1) {}
+
+backend::result<leased_queue> machine::lease(place_index place) {
+  {
+    const std::scoped_lock hold(mutex_);
+    std::vector<leased_queue>& free = idle(place);
+    if (!free.empty()) {
+      leased_queue taken = std::move(free.back());
+      free.pop_back();
+      return taken;
+    }
+  }
+  // Outside the lock: making a queue may take the driver a while.
+  auto queue = at(place).make_queue();
+  if (!queue) return queue.take_status();
+  auto mark = at(place).make_event();
+  if (!mark) return mark.take_status();
+  const std::scoped_lock hold(mutex_);
+  handles_.push_back(queue.value()->handle());
+  return leased_queue{std::move(queue.value()), std::move(mark.value())};
+}
+
+void machine::give_back(place_index place, leased_queue lease) noexcept {
+  const std::scoped_lock hold(mutex_);
+  idle(place).push_back(std::move(lease));
+}
+
+backend::result<std::unique_ptr<backend::event>> machine::take_event() {
+  {
+    const std::scoped_lock hold(mutex_);
+    if (!events_.empty()) {
+      auto taken = std::move(events_.back());
+      events_.pop_back();
+      return taken;
+    }
+  }
+  return driver_->host().make_event();
+}
+
+void machine::give_back(std::unique_ptr<backend::event> event) noexcept {
+  const std::scoped_lock hold(mutex_);
+  events_.push_back(std::move(event));
+}
+
+bool machine::knows_queue(std::uint64_t handle) const {
+  const std::scoped_lock hold(mutex_);
+  return std::find(handles_.begin(), handles_.end(), handle) != handles_.end();
+}
+
+void machine::drop_idle_queues() noexcept {
+  std::vector<std::vector<leased_queue>> dropped(idle_.size());
+  const std::scoped_lock hold(mutex_);
+  dropped.swap(idle_);
+}
+
+std::shared_ptr<machine> open_machine(const machine_options& options) {
+  check_process();
+  const std::scoped_lock hold(machines().mutex);
+  for (const open_entry& entry : machines().entries) {
+    if (entry.options == options) return entry.opened;
+  }
+  const backend::open_options how{options.devices, options.seed};
+  auto opened = backend::open_by_name(options.name, how);
+  if (!opened) throw error(opened.why().code(), opened.why().text());
+  base::note_machine_opened();
+  auto made = std::make_shared<machine>(std::move(opened.value()));
+  machines().entries.push_back({options, made});
+  return made;
+}
+
+std::vector<std::shared_ptr<machine>> open_machines() {
+  const std::scoped_lock hold(machines().mutex);
+  std::vector<std::shared_ptr<machine>> all;
+  for (const open_entry& entry : machines().entries) all.push_back(entry.opened);
+  return all;
+}
+
+void check_process() {
+  if (base::forked_child()) {
+    throw error(errc::unavailable,
+                "millstream cannot be used in a child process forked after a machine was opened; "
+                "start the child with the 'spawn' method");
+  }
+  if (is_shut_down()) {
+    throw error(errc::unavailable, "millstream was shut down; the interpreter is ending");
+  }
+}
+
+void mark_shut_down() noexcept { g_shut_down.store(true); }
+bool is_shut_down() noexcept { return g_shut_down.load(std::memory_order_relaxed); }
+
+}  // namespace millstream::core
+
+namespace millstream::inline v1 {
+
+machine::machine(const machine_options& options) : state_(core::open_machine(options)) {}
+
+const std::string& machine::name() const noexcept { return state_->name(); }
+int machine::device_count() const noexcept { return state_->driver().device_count(); }
+
+std::vector<std::string> machine::capabilities() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < backend::capability_count; ++i) {
+    if (state_->has(static_cast<backend::capability>(i))) {
+      names.emplace_back(backend::capability_names[i]);
+    }
+  }
+  return names;
+}
+
+std::vector<std::pair<std::string, std::uint64_t>> machine::call_counts() const {
+  std::vector<std::pair<std::string, std::uint64_t>> counts;
+  const backend::call_counts calls = state_->driver().calls();
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (calls[i] != 0) counts.emplace_back(backend::call_names[i], calls[i]);
+  }
+  return counts;
+}
+
+std::vector<std::string> machine_names() {
+  std::vector<std::string> names;
+  for (const backend::backend_entry& entry : backend::backends()) names.emplace_back(entry.name);
+  return names;
+}
+
+void synchronize(std::uint64_t stream) {
+  core::check_process();
+  if (core::synchronize_leased(stream)) return;
+  for (const auto& each : core::open_machines()) {
+    // A queue nobody leases: its last lessee waited for it.
+    if (each->knows_queue(stream)) return;
+  }
+  throw error(errc::invalid_value,
+              base::cat("stream ", stream, " does not exist; pass what fence() or a task's stream gave"));
+}
+
+}  // namespace millstream::inline v1

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The opened machine: a backend plus the queues that contexts lease from it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <millstream/machine.hpp>
+
+#include "backend/machine.hpp"
+#include "core/place.hpp"
+
+namespace millstream::core {
+
+class context;
+
+/// A queue with the mark its lessee records for other queues.
+struct leased_queue {
+  std::unique_ptr<backend::queue> queue;
+  std::unique_ptr<backend::event> mark;
+};
+
+/// One per process for equal options; never destroyed, because queues may still run when static
+/// destructors do. Any thread.
+class machine {
+ public:
+  explicit machine(std::unique_ptr<backend::machine> driver);
+
+  [[nodiscard]] backend::machine& driver() noexcept { return *driver_; }
+  [[nodiscard]] const std::string& name() const noexcept { return driver_->name(); }
+  [[nodiscard]] bool has(backend::capability bit) const noexcept { return bits_.has(bit); }
+  [[nodiscard]] backend::capability_set capabilities() const noexcept { return bits_; }
+  [[nodiscard]] backend::device& at(place_index place) noexcept {
+    return place >= 0 ? driver_->at(place) : driver_->host();
+  }
+
+  /// A queue of that device (or the host side) for the exclusive use of one context. Work of an
+  /// earlier lessee may still be in front.
+  [[nodiscard]] backend::result<leased_queue> lease(place_index place);
+  void give_back(place_index place, leased_queue lease) noexcept;
+  [[nodiscard]] backend::result<std::unique_ptr<backend::event>> take_event();
+  void give_back(std::unique_ptr<backend::event> event) noexcept;
+
+  /// True if this machine ever handed out a queue with this number.
+  [[nodiscard]] bool knows_queue(std::uint64_t handle) const;
+  /// For `shut_down`: every queue that is not leased is destroyed.
+  void drop_idle_queues() noexcept;
+
+ private:
+  [[nodiscard]] std::vector<leased_queue>& idle(place_index place) noexcept {
+    return idle_[static_cast<std::size_t>(place + 1)];
+  }
+
+  std::unique_ptr<backend::machine> driver_;
+  backend::capability_set bits_;
+  mutable std::mutex mutex_;  // guards all below; innermost: no other lock is taken under it
+  std::vector<std::vector<leased_queue>> idle_;  // by place + 1
+  std::vector<std::unique_ptr<backend::event>> events_;
+  std::vector<std::uint64_t> handles_;
+};
+
+/// The machine for these options: found or opened. Throws as `millstream::machine` says.
+[[nodiscard]] std::shared_ptr<machine> open_machine(const machine_options& options);
+/// All machines opened so far.
+[[nodiscard]] std::vector<std::shared_ptr<machine>> open_machines();
+
+/// Throws error(unavailable) in a forked child and after `shut_down`.
+void check_process();
+void mark_shut_down() noexcept;
+[[nodiscard]] bool is_shut_down() noexcept;
+
+}  // namespace millstream::core

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/open_task.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/fork_guard.hpp"
+#include "base/text.hpp"
+#include "core/task_job.hpp"
+
+namespace millstream::core {
+namespace {
+
+constexpr const char* self_wait_text =
+    "a task started inside a body would wait for that body itself; submit it instead, or start it "
+    "after the body has ended";
+
+}  // namespace
+
+open_task::open_task(std::shared_ptr<context> in, source_site site)
+    : in_(std::move(in)), site_(site) {}
+
+open_task::~open_task() = default;
+
+void open_task::check_setup(const char* what) const {
+  if (phase_ == phase::setup) return;
+  throw error(errc::usage, base::cat(plan_.full_name(), " was already started; call ", what,
+                                     " before start()"));
+}
+
+void open_task::check_open(const char* what) const {
+  if (phase_ == phase::open) return;
+  throw error(errc::usage,
+              base::cat(name(), phase_ == phase::setup ? " is not started yet; call " : " has ended; call ",
+                        what, " between start() and end()"));
+}
+
+void open_task::add_dep(const task_dep& dep) {
+  check_setup("add_dep");
+  deps_.push_back(dep);
+}
+
+void open_task::set_place(exec_place place) {
+  check_setup("set_place");
+  place_ = place;
+}
+
+void open_task::set_symbol(std::string_view symbol) {
+  check_setup("set_symbol");
+  symbol_ = symbol;
+}
+
+void open_task::set_kind(task_kind kind) {
+  check_setup("set_kind");
+  kind_ = kind;
+}
+
+task_spec open_task::spec() const noexcept {
+  return {kind_, place_, symbol_, site_, std::span<const task_dep>(deps_)};
+}
+
+bool open_task::writes(const data& what) const noexcept {
+  return std::any_of(plan_.accesses.begin(), plan_.accesses.end(), [&](const access& each) {
+    return each.what == &what && millstream::writes(each.mode);
+  });
+}
+
+// A body in the caller's thread that touches host memory has to wait for it; one that only queues
+// work on a device's stream does not.
+bool open_task::runs_in_caller() const noexcept {
+  return in_->on().has(backend::capability::host_memory) ||
+         (plan_.exec == host_place && in_->on().has(backend::capability::values));
+}
+
+void open_task::start() {
+  check_setup("start");
+  check_process();
+  plan_ = make_plan(*in_, spec());
+  in_caller_ = runs_in_caller();
+  context::lock held(in_->mutex());
+  in_->check_live(held, "a task");
+  completion_set ready;
+  failed_task* spoiled = nullptr;
+  try {
+    in_->start(held, plan_, in_caller_, ready);
+  } catch (const poisoned_start& known) {
+    spoiled = known.because;
+    in_->poison_outputs(held, plan_, *spoiled);
+    in_->report(plan_);
+    phase_ = phase::ended;
+  }
+  if (spoiled == nullptr) {
+    begin(held);
+    spoiled = await_inputs(held, ready);
+  }
+  const std::string data_name = spoiled == nullptr ? std::string() : poisoned_name();
+  held.unlock();
+  if (spoiled != nullptr) throw_poisoned(plan_.full_name(), data_name, *spoiled);
+}
+
+// Null if the task is open now. Else an input turned out to be poisoned while waiting.
+failed_task* open_task::await_inputs(context::lock& held, const completion_set& ready) {
+  try {
+    if (in_caller_) in_->wait_on_host(held, ready, self_wait_text);
+  } catch (...) {
+    // The earlier uses have not ended, so they stay what the next task waits for.
+    give_up(held);
+    in_->fail(held, plan_, std::current_exception(), /*known=*/true);
+    throw;
+  }
+  failed_task* const spoiled = in_->poisoned_input(plan_);
+  if (spoiled == nullptr) {
+    fill_pointers();
+    return nullptr;
+  }
+  in_->publish(held, plan_, ended_at(held));
+  in_->poison_outputs(held, plan_, *spoiled);
+  give_up(held);
+  return spoiled;
+}
+
+void open_task::begin(const context::lock& held) {
+  thread_ = std::this_thread::get_id();
+  phase_ = phase::open;
+  in_->add_open(held, *this, plan_);
+  in_->report(plan_);
+}
+
+void open_task::give_up(const context::lock& held) noexcept {
+  in_->remove_open(held, *this, plan_);
+  phase_ = phase::ended;
+  if (trace_listener* told = in_->listener()) told->ended(plan_.id, base::now_ns(), outcome::failed);
+}
+
+// Where the body's work ends: nothing is left of a body that ran in the caller's thread.
+completion open_task::ended_at(const context::lock& held) const {
+  return in_caller_ ? completion{} : in_->lanes(held).advance(plan_.lane);
+}
+
+std::string open_task::poisoned_name() const {
+  for (const access& each : plan_.accesses) {
+    if (reads(each.mode) && each.what->poison.find(each.version) != nullptr) return each.what->name();
+  }
+  return "its data";
+}
+
+void open_task::fill_pointers() {
+  base::small_vector<checked_access, 6> seen;
+  for (const std::uint16_t index : plan_.access_of_dep) {
+    pointers_.push_back(plan_.accesses[index].address);
+  }
+  if (trace_listener* told = in_->listener()) told->began(plan_.id, base::now_ns());
+  if (!in_caller_ || !in_->options().check) return;
+  for (const access& each : plan_.accesses) seen.push_back({each.what, each.mode, each.address});
+  check_ = std::make_unique<access_check>(seen);
+}
+
+void open_task::finish(context::lock& held, std::exception_ptr failed, bool known) {
+  in_->publish(held, plan_, ended_at(held));
+  const outcome how = failed ? outcome::failed : outcome::done;
+  if (failed) in_->fail(held, plan_, std::move(failed), known);
+  in_->remove_open(held, *this, plan_);
+  phase_ = phase::ended;
+  if (trace_listener* told = in_->listener()) told->ended(plan_.id, base::now_ns(), how);
+}
+
+void open_task::end() {
+  check_open("end");
+  const std::string changed = check_ ? check_->changed() : std::string();
+  {
+    context::lock held(in_->mutex());
+    finish(held, nullptr, false);
+  }
+  if (changed.empty()) return;
+  throw error(errc::usage, base::cat(plan_.full_name(), " changed ", changed,
+                                     ", which it declared read; declare rw()"));
+}
+
+void open_task::fail(std::exception_ptr cause) noexcept {
+  if (phase_ != phase::open) return;
+  context::lock held(in_->mutex());
+  finish(held, std::move(cause), /*known=*/true);
+}
+
+void open_task::adopt(const context::lock& held, plan&& started) {
+  plan_ = std::move(started);
+  symbol_ = plan_.symbol;
+  plan_.symbol = symbol_;
+  begin(held);
+  fill_pointers();
+}
+
+void open_task::end_adopted(context::lock& held, std::exception_ptr failed) {
+  finish(held, std::move(failed), /*known=*/false);
+}
+
+const task_dep& open_task::dep(std::size_t index) const {
+  if (index < deps_.size()) return deps_[index];
+  throw error(errc::out_of_range, base::cat(name(), " has ", deps_.size(), " dependencies; there is no number ",
+                                            index));
+}
+
+void* open_task::pointer(std::size_t index) const {
+  check_open("its accessors");
+  const task_dep& wanted = dep(index);
+  if (wanted.data.is_token()) {
+    throw error(errc::usage, base::cat("dependency ", index, " of ", name(),
+                                       " is a token, which has no bytes; use it for order only"));
+  }
+  return pointers_[index];
+}
+
+body_call open_task::call_on(std::uint64_t queue) const noexcept {
+  // The number of a queue is its native stream where the machine has any.
+  void* const stream = in_->on().has(backend::capability::host_memory)
+                           ? nullptr
+                           : reinterpret_cast<void*>(static_cast<std::uintptr_t>(queue));
+  return {{pointers_.begin(), pointers_.size()}, stream, queue, plan_.exec};
+}
+
+body_call open_task::call() const {
+  check_open("its accessors");
+  const context::lock held(in_->mutex());
+  return call_on(in_->lanes(held).queue(plan_.lane).handle());
+}
+
+std::string abandoned_text(const open_task& task) {
+  return base::cat(task.full_name(), " was dropped before end(); end it, or use it in a scope");
+}
+
+std::string open_task::name() const {
+  if (!symbol_.empty()) return base::cat("task ", base::quoted(symbol_));
+  return plan_.name();
+}
+
+}  // namespace millstream::core
+
+namespace millstream::inline v1 {
+
+untyped_task::untyped_task(const untyped_context& in, source_site site)
+    : state_(new (detail::take_block(sizeof(core::open_task))) core::open_task(in.state(), site)) {}
+
+void untyped_task::let_go() noexcept {
+  if (base::forked_child()) return;
+  if (state_->is_open()) {
+    try {
+      throw error(errc::usage, core::abandoned_text(*state_));
+    } catch (...) {
+      state_->fail(std::current_exception());
+    }
+  }
+  state_->~open_task();
+  detail::give_block(std::exchange(state_, nullptr), sizeof(core::open_task));
+}
+
+void untyped_task::add_dep(const task_dep& dep) { state_->add_dep(dep); }
+void untyped_task::set_place(exec_place place) { state_->set_place(place); }
+void untyped_task::set_symbol(std::string_view name) { state_->set_symbol(name); }
+void untyped_task::set_kind(task_kind kind) { state_->set_kind(kind); }
+void untyped_task::start() { state_->start(); }
+void untyped_task::end() {
+  state_->end();
+  core::drain_retired();
+}
+void untyped_task::fail(std::exception_ptr cause) noexcept { state_->fail(std::move(cause)); }
+bool untyped_task::is_open() const noexcept { return state_ != nullptr && state_->is_open(); }
+bool untyped_task::is_ended() const noexcept { return state_ != nullptr && state_->is_ended(); }
+std::size_t untyped_task::dep_count() const noexcept { return state_->dep_count(); }
+const task_dep& untyped_task::dep(std::size_t index) const { return state_->dep(index); }
+void* untyped_task::pointer(std::size_t index) const { return state_->pointer(index); }
+body_call untyped_task::call() const { return state_->call(); }
+std::string untyped_task::name() const { return state_->name(); }
+
+}  // namespace millstream::inline v1

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A task whose body runs in the caller's thread, between start and end.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <millstream/untyped.hpp>
+
+#include "core/checker.hpp"
+#include "core/context.hpp"
+#include "core/plan.hpp"
+
+namespace millstream::core {
+
+/// State behind untyped_task. Used by one thread at a time; what other threads see of it
+/// (`thread`, `writes`, `full_name`) is fixed while it is open and read under the context's lock.
+class open_task {
+ public:
+  explicit open_task(std::shared_ptr<context> in, source_site site);
+  /// Not open any more: untyped_task fails open ones first.
+  ~open_task();
+  open_task(const open_task&) = delete;
+  open_task& operator=(const open_task&) = delete;
+
+  // As in untyped_task.
+  void add_dep(const task_dep& dep);
+  void set_place(exec_place place);
+  void set_symbol(std::string_view name);
+  void set_kind(task_kind kind);
+  void start();
+  void end();
+  void fail(std::exception_ptr cause) noexcept;
+  [[nodiscard]] bool is_open() const noexcept { return phase_ == phase::open; }
+  [[nodiscard]] bool is_ended() const noexcept { return phase_ == phase::ended; }
+  [[nodiscard]] std::size_t dep_count() const noexcept { return deps_.size(); }
+  [[nodiscard]] const task_dep& dep(std::size_t index) const;
+  [[nodiscard]] void* pointer(std::size_t index) const;
+  [[nodiscard]] body_call call() const;
+  [[nodiscard]] std::string name() const;
+
+  /// For a body that the engine calls at once: takes over a plan that has started.
+  void adopt(const context::lock& held, plan&& started);
+  /// The other half, when the body has returned.
+  void end_adopted(context::lock& held, std::exception_ptr failed);
+
+  [[nodiscard]] lane_index lane() const noexcept { return plan_.lane; }
+  [[nodiscard]] body_call call_on(std::uint64_t queue) const noexcept;
+  [[nodiscard]] std::thread::id thread() const noexcept { return thread_; }
+  [[nodiscard]] bool writes(const data& what) const noexcept;
+  [[nodiscard]] std::string full_name() const { return plan_.full_name(); }
+
+ private:
+  enum class phase : std::uint8_t { setup, open, ended };
+  [[nodiscard]] bool runs_in_caller() const noexcept;
+  void check_setup(const char* what) const;
+  void check_open(const char* what) const;
+  [[nodiscard]] task_spec spec() const noexcept;
+  void begin(const context::lock& held);
+  [[nodiscard]] failed_task* await_inputs(context::lock& held, const completion_set& ready);
+  void give_up(const context::lock& held) noexcept;
+  [[nodiscard]] completion ended_at(const context::lock& held) const;
+  [[nodiscard]] std::string poisoned_name() const;
+  void finish(context::lock& held, std::exception_ptr failed, bool known);
+  void fill_pointers();
+
+  const std::shared_ptr<context> in_;
+  phase phase_ = phase::setup;
+  bool in_caller_ = false;
+  task_kind kind_ = task_kind::task;
+  exec_place place_;
+  source_site site_;
+  std::string symbol_;
+  base::small_vector<task_dep, 4> deps_;
+  plan plan_;
+  std::thread::id thread_;
+  base::small_vector<void*, 6> pointers_;
+  std::unique_ptr<access_check> check_;
+};
+
+/// Why a task that was dropped while it was open counts as failed.
+[[nodiscard]] std::string abandoned_text(const open_task& task);
+
+}  // namespace millstream::core

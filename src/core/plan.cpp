@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/plan.hpp"
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "core/context.hpp"
+
+namespace millstream::core {
+namespace {
+
+constexpr std::size_t most_deps = 65535;
+
+std::string locked_name(const data& what) {
+  const std::scoped_lock hold(what.owner->mutex());
+  return what.name();
+}
+
+void check_dep(const context& in, const plan& of, const task_dep& dep) {
+  const data* what = dep.data.state();
+  if (what == nullptr) {
+    throw error(errc::invalid_value,
+                base::cat(of.full_name(), " has a dependency without data; pass data of its context"));
+  }
+  if (what->owner.get() != &in) {
+    throw error(errc::invalid_value, base::cat(of.full_name(), " uses ", locked_name(*what),
+                                               ", which belongs to a different context; register "
+                                               "the data in the context that uses it"));
+  }
+  if (dep.mode == access_mode::none) {
+    throw error(errc::invalid_value, base::cat(of.full_name(), " uses ", locked_name(*what),
+                                               " with no access; use read, write or rw"));
+  }
+  if (writes(dep.mode) && what->readonly) {
+    throw error(errc::invalid_value, base::cat(of.full_name(), " writes ", locked_name(*what),
+                                               ", which was registered read-only; use read(), or "
+                                               "register a writable buffer"));
+  }
+}
+
+void merge(const plan& of, access& into, const access& other) {
+  if (into.placed && other.placed && into.place != other.place) {
+    throw error(errc::invalid_value,
+                base::cat(of.full_name(), " names two places for ", locked_name(*into.what),
+                          "; name one place per datum"));
+  }
+  if (other.placed) {
+    into.place = other.place;
+    into.placed = true;
+  }
+  into.mode = into.mode | other.mode;
+}
+
+void add(plan& to, const access& fresh) {
+  for (std::size_t i = 0; i < to.accesses.size(); ++i) {
+    if (to.accesses[i].what != fresh.what) continue;
+    merge(to, to.accesses[i], fresh);
+    to.access_of_dep.push_back(static_cast<std::uint16_t>(i));
+    return;
+  }
+  to.access_of_dep.push_back(static_cast<std::uint16_t>(to.accesses.size()));
+  to.accesses.push_back(fresh);
+}
+
+}  // namespace
+
+bool plan::writes_any() const noexcept {
+  return std::any_of(accesses.begin(), accesses.end(),
+                     [](const access& each) { return writes(each.mode); });
+}
+
+std::string plan::name() const {
+  if (!symbol.empty()) return base::cat("task ", base::quoted(symbol));
+  return id == 0 ? std::string("task") : base::cat("task ", id);
+}
+
+std::string plan::full_name() const {
+  const std::string at = base::site_text(site);
+  return at.empty() ? name() : base::cat(name(), " (", at, ")");
+}
+
+std::string plan::written_names() const {
+  std::string names;
+  for (const access& each : accesses) {
+    if (!writes(each.mode)) continue;
+    if (!names.empty()) names += ", ";
+    names += each.what->name();
+  }
+  return names;
+}
+
+plan make_plan(context& in, const task_spec& what) {
+  plan made;
+  made.kind = what.kind;
+  made.symbol = what.symbol;
+  made.site = what.site;
+  if (what.deps.size() > most_deps) {
+    throw error(errc::invalid_value, base::cat(made.full_name(), " has ", what.deps.size(),
+                                               " dependencies; at most ", most_deps, " are allowed"));
+  }
+  made.exec = resolve(what.place, in.on());
+  for (const task_dep& dep : what.deps) {
+    check_dep(in, made, dep);
+    access fresh;
+    fresh.what = dep.data.state();
+    fresh.mode = dep.mode;
+    fresh.placed = dep.place.what() != data_place::kind::affine;
+    fresh.place = resolve(dep.place, made.exec, in.on());
+    add(made, fresh);
+  }
+  return made;
+}
+
+}  // namespace millstream::core

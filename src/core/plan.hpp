@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/// One task on its way through the engine: its dependencies merged and resolved.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <millstream/untyped.hpp>
+
+#include "base/small_vector.hpp"
+#include "core/completion.hpp"
+#include "core/place.hpp"
+
+namespace millstream::core {
+
+class context;
+class data;
+
+/// One datum of a task, after merging.
+struct access {
+  data* what = nullptr;
+  access_mode mode = access_mode::none;
+  place_index place = host_place;
+  bool placed = false;    // the user named the place
+  bool attached = false;  // the instance was made for this task
+  void* address = nullptr;
+  std::uint64_t version = 0;  // the one it reads; it writes the next
+};
+
+/// Lives on the stack of the submitting thread or inside an open task. The data are kept alive by
+/// the dependencies they come from.
+struct plan {
+  std::uint64_t id = 0;  // 0 = not numbered yet
+  task_kind kind = task_kind::task;
+  std::string_view symbol;
+  source_site site;
+  place_index exec = host_place;
+  lane_index lane = no_lane;
+  base::small_vector<access, 6> accesses;
+  base::small_vector<std::uint16_t, 6> access_of_dep;
+
+  [[nodiscard]] bool writes_any() const noexcept;
+  /// "task 'x'", "task 'x' (file:12)", "task 12".
+  [[nodiscard]] std::string name() const;
+  [[nodiscard]] std::string full_name() const;
+  /// "'a', 'b'": the data it writes. Under the context's lock.
+  [[nodiscard]] std::string written_names() const;
+};
+
+/// Merges repeated data, resolves places, and makes every check that needs no lock. Throws
+/// error(invalid_value) for data of another context, writes to read-only data, contradictory
+/// places, unknown devices.
+[[nodiscard]] plan make_plan(context& in, const task_spec& what);
+
+}  // namespace millstream::core

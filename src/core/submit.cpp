@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Tasks that run by themselves.
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/text.hpp"
+#include "core/context.hpp"
+#include "core/open_task.hpp"
+#include "core/task_job.hpp"
+
+namespace millstream::core {
+
+// Under the lock, in submission order. The names are only looked at during the call.
+void context::report(const plan& of) {
+  trace_listener* const told = listener();
+  if (told == nullptr) return;
+  base::small_vector<dep_info, 6> deps;
+  for (const access& each : of.accesses) {
+    deps.push_back({each.what->id, each.mode, each.what->symbol, each.what->bytes});
+  }
+  const std::uint64_t queue =
+      of.lane == no_lane ? 0 : lanes_.at(of.lane).lease.queue->handle();
+  told->submitted(task_info{of.id, of.kind, of.symbol, of.site, of.exec, queue, deps});
+}
+
+// The failure of an input is known already: the task never reaches a queue.
+void context::skip(const lock& held, const plan& of, failed_task& because) {
+  because.skipped.fetch_add(1, std::memory_order_relaxed);
+  count_skipped();
+  poison_outputs(held, of, because);
+  report(of);
+  if (trace_listener* told = listener()) told->ended(of.id, base::now_ns(), outcome::skipped);
+}
+
+void context::run_on_lane(const lock& held, plan& of, body_ptr& work) {
+  const completion end{of.lane, lanes_.at(of.lane).tail + 1};
+  backend::queue& queue = lanes_.queue(of.lane);
+  report(of);
+  task_job* const job = task_job::make(shared_from_this(), of, std::move(work), end, queue.handle());
+  const backend::status taken = queue.run(*job);
+  if (!taken.ok()) {
+    job->discard();
+    const error named(taken.code(), base::cat(of.full_name(), " could not be queued: ", taken.text()));
+    fail(held, of, std::make_exception_ptr(named), /*known=*/true);
+    throw named;
+  }
+  lanes_.advance(of.lane);
+  publish(held, of, end);
+}
+
+// The machine does not run bodies: this one queues work on the lane's stream, now.
+void context::run_at_once(lock& held, plan& of, body_ptr& work) {
+  open_task task(shared_from_this(), of.site);
+  task.adopt(held, std::move(of));
+  const std::uint64_t queue = lanes_.queue(task.lane()).handle();
+  held.unlock();
+  std::exception_ptr failed;
+  try {
+    work->run(task.call_on(queue));
+  } catch (...) {
+    failed = std::current_exception();
+  }
+  work.reset();
+  held.lock();
+  task.end_adopted(held, std::move(failed));
+}
+
+void context::submit(const task_spec& what, body_ptr work) {
+  check_process();
+  plan of = make_plan(*this, what);
+  {
+    lock held(mutex_);
+    check_live(held, "submit");
+    ++counts_.tasks;
+    completion_set none;
+    try {
+      start(held, of, /*in_caller=*/false, none);
+      if (of.exec == host_place || on().has(backend::capability::runs_jobs)) {
+        run_on_lane(held, of, work);
+      } else {
+        run_at_once(held, of, work);
+      }
+    } catch (const poisoned_start& known) {
+      skip(held, of, *known.because);
+    }
+  }
+  // Bodies are destroyed without the lock: theirs is user code.
+  drain_retired();
+}
+
+void context::fill(const task_spec& what, std::span<const std::byte> pattern) {
+  check_process();
+  plan of = make_plan(*this, what);
+  if (of.accesses[0].mode != access_mode::write) {
+    throw error(errc::invalid_value, base::cat(of.full_name(), " fills with access ",
+                                               to_string(of.accesses[0].mode), "; use write()"));
+  }
+  backend::fill_request request;
+  const data& target = *of.accesses[0].what;
+  if (pattern.empty() || pattern.size() > request.pattern.size() ||
+      target.bytes % pattern.size() != 0) {
+    throw error(errc::invalid_value,
+                base::cat(of.full_name(), " cannot fill ", base::bytes_text(target.bytes), " with ",
+                          pattern.size(), "-byte elements; use 1 to 16 bytes that divide the size"));
+  }
+  std::copy(pattern.begin(), pattern.end(), request.pattern.begin());
+  request.pattern_bytes = static_cast<std::uint32_t>(pattern.size());
+  lock held(mutex_);
+  check_live(held, "fill");
+  ++counts_.tasks;
+  completion_set none;
+  start(held, of, /*in_caller=*/false, none);
+  report(of);
+  request.to = of.accesses[0].address;
+  request.home = home_of(of.accesses[0].place);
+  request.bytes = target.bytes;
+  stamp(of.lane, of.id, /*end=*/false);
+  const backend::status queued =
+      request.bytes == 0 ? backend::status{} : lanes_.queue(of.lane).fill(request);
+  if (!queued.ok()) {
+    const error named(queued.code(), base::cat(of.full_name(), " could not be queued: ", queued.text()));
+    fail(held, of, std::make_exception_ptr(named), /*known=*/true);
+    throw named;
+  }
+  publish(held, of, lanes_.advance(of.lane));
+  stamp(of.lane, of.id, /*end=*/true);
+}
+
+}  // namespace millstream::core

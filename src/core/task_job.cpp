@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/task_job.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/block_pool.hpp"
+#include "base/clock.hpp"
+#include "base/text.hpp"
+#include "core/checker.hpp"
+#include "core/context.hpp"
+#include "core/wait_graph.hpp"
+
+namespace millstream::core {
+namespace {
+
+std::atomic<backend::job*> g_retired{nullptr};
+std::atomic<std::uint64_t> g_running{0};
+
+}  // namespace
+
+std::size_t task_job::size_for(const plan& of) noexcept {
+  return sizeof(task_job) + of.accesses.size() * sizeof(used) +
+         of.access_of_dep.size() * sizeof(void*) + of.symbol.size();
+}
+
+task_job* task_job::make(std::shared_ptr<context> in, const plan& of, body_ptr work, completion end,
+                         std::uint64_t queue) {
+  static_assert(alignof(used) <= alignof(task_job));
+  static_assert(sizeof(task_job) % alignof(used) == 0);
+  return new (base::take_block(size_for(of)))
+      task_job(std::move(in), of, std::move(work), end, queue);
+}
+
+task_job::task_job(std::shared_ptr<context> in, const plan& of, body_ptr work, completion end,
+                   std::uint64_t queue)
+    : in_(std::move(in)),
+      work_(std::move(work)),
+      id_(of.id),
+      end_(end),
+      queue_(queue),
+      site_(of.site),
+      block_bytes_(static_cast<std::uint32_t>(size_for(of))),
+      name_bytes_(static_cast<std::uint32_t>(of.symbol.size())),
+      access_count_(static_cast<std::uint16_t>(of.accesses.size())),
+      dep_count_(static_cast<std::uint16_t>(of.access_of_dep.size())),
+      exec_(of.exec),
+      kind_(of.kind) {
+  for (std::size_t i = 0; i < access_count_; ++i) {
+    const access& from = of.accesses[i];
+    from.what->add_reference();
+    new (accesses() + i) used{from.what, from.version, from.address, from.mode};
+  }
+  for (std::size_t i = 0; i < dep_count_; ++i) {
+    new (addresses() + i) void*(of.accesses[of.access_of_dep[i]].address);
+  }
+  if (name_bytes_ > 0) std::memcpy(name(), of.symbol.data(), name_bytes_);
+}
+
+void task_job::dispose() noexcept {
+  // The body first: it may be the user's last hold on data of this context.
+  work_.reset();
+  for (std::size_t i = 0; i < access_count_; ++i) accesses()[i].what->drop_reference();
+  const std::size_t bytes = block_bytes_;
+  this->~task_job();
+  base::give_block(this, bytes);
+}
+
+void task_job::discard() noexcept {
+  next = g_retired.load(std::memory_order_relaxed);
+  while (!g_retired.compare_exchange_weak(next, this, std::memory_order_release,
+                                          std::memory_order_relaxed)) {
+  }
+}
+
+void task_job::run() noexcept {
+  g_running.fetch_add(1);
+  if (!is_shut_down()) {
+    const job_scope running(in_.get(), end_);
+    execute();
+  }
+  dispose();
+  g_running.fetch_sub(1);
+}
+
+failed_task* task_job::poisoned_input() noexcept {
+  for (std::size_t i = 0; i < access_count_; ++i) {
+    const used& each = accesses()[i];
+    if (!reads(each.mode)) continue;
+    if (failed_task* because = each.what->poison.find(each.version)) return because;
+  }
+  return nullptr;
+}
+
+void task_job::execute() noexcept {
+  trace_listener* const listener = in_->listener();
+  if (failed_task* because = poisoned_input()) {
+    skip(*because);
+    if (listener != nullptr) listener->ended(id_, base::now_ns(), outcome::skipped);
+    return;
+  }
+  if (listener != nullptr) listener->began(id_, base::now_ns());
+  outcome how = outcome::done;
+  try {
+    call_body();
+  } catch (...) {
+    how = outcome::failed;
+    fail(std::current_exception());
+  }
+  if (listener != nullptr) listener->ended(id_, base::now_ns(), how);
+}
+
+void task_job::call_body() {
+  const body_call call{{addresses(), dep_count_}, nullptr, queue_, exec_};
+  if (!in_->options().check || !in_->on().has(backend::capability::host_memory)) {
+    work_->run(call);
+    return;
+  }
+  base::small_vector<checked_access, 6> seen;
+  for (std::size_t i = 0; i < access_count_; ++i) {
+    seen.push_back({accesses()[i].what, accesses()[i].mode, accesses()[i].address});
+  }
+  const access_check check(seen);
+  work_->run(call);
+  if (const std::string names = check.changed(); !names.empty()) report_broken_contract(names);
+}
+
+void task_job::skip(failed_task& because) noexcept {
+  because.skipped.fetch_add(1, std::memory_order_relaxed);
+  in_->count_skipped();
+  poison_outputs(because);
+}
+
+// The plan this job was made from, as far as messages need it.
+plan task_job::as_plan() {
+  plan of;
+  of.id = id_;
+  of.symbol = {name(), name_bytes_};
+  of.site = site_;
+  for (std::size_t i = 0; i < access_count_; ++i) {
+    access each;
+    each.what = accesses()[i].what;
+    each.mode = accesses()[i].mode;
+    of.accesses.push_back(each);
+  }
+  return of;
+}
+
+void task_job::fail(std::exception_ptr cause) noexcept {
+  in_->count_failed();
+  const plan of = as_plan();
+  std::string names;
+  {
+    const std::scoped_lock hold(in_->mutex());
+    names = of.written_names();
+  }
+  poison_outputs(*in_->failures().add(std::move(cause), id_, of.name(), std::move(names), site_,
+                                      /*known=*/false));
+}
+
+void task_job::report_broken_contract(const std::string& names) {
+  const plan of = as_plan();
+  const error broken(errc::usage, base::cat(of.full_name(), " changed ", names,
+                                            ", which it declared read; declare rw()"));
+  in_->failures().add(std::make_exception_ptr(broken), id_, of.name(), names, site_,
+                      /*known=*/false);
+}
+
+void task_job::poison_outputs(failed_task& because) {
+  for (std::size_t i = 0; i < access_count_; ++i) {
+    const used& each = accesses()[i];
+    if (writes(each.mode)) each.what->poison.add(each.version + 1, &because);
+  }
+}
+
+void drain_retired() noexcept {
+  if (g_retired.load(std::memory_order_relaxed) == nullptr) return;
+  backend::job* each = g_retired.exchange(nullptr, std::memory_order_acquire);
+  while (each != nullptr) {
+    // Only task jobs retire themselves here.
+    auto* const retired = static_cast<task_job*>(each);
+    each = each->next;
+    retired->dispose();
+  }
+}
+
+std::uint64_t running_jobs() noexcept { return g_running.load(); }
+
+}  // namespace millstream::core

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A submitted task as its queue sees it: the body with everything it needs when its turn comes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include <millstream/untyped.hpp>
+
+#include "backend/job.hpp"
+#include "core/completion.hpp"
+#include "core/plan.hpp"
+
+namespace millstream::core {
+
+struct failed_task;
+
+/// One block of the pool: the object, then its accesses, its addresses and its name. It keeps the
+/// context and the data alive. At its turn it is skipped if an input is poisoned, else the body
+/// runs; what the body throws becomes the failure of the task.
+class task_job final : public backend::job {
+ public:
+  /// `end` is the position the job will have in its lane. Under the context's lock.
+  [[nodiscard]] static task_job* make(std::shared_ptr<context> in, const plan& of, body_ptr work,
+                                      completion end, std::uint64_t queue);
+  void run() noexcept override;
+  /// Only notes the fact: the caller may hold locks. `drain_retired` does the rest.
+  void discard() noexcept override;
+  /// Without any lock of the library.
+  void dispose() noexcept;
+
+ private:
+  struct used {
+    data* what;
+    std::uint64_t version;
+    void* address;
+    access_mode mode;
+  };
+
+  task_job(std::shared_ptr<context> in, const plan& of, body_ptr work, completion end,
+           std::uint64_t queue);
+  ~task_job() = default;
+
+  [[nodiscard]] static std::size_t size_for(const plan& of) noexcept;
+  [[nodiscard]] used* accesses() noexcept { return reinterpret_cast<used*>(this + 1); }
+  [[nodiscard]] void** addresses() noexcept {
+    return reinterpret_cast<void**>(accesses() + access_count_);
+  }
+  [[nodiscard]] char* name() noexcept { return reinterpret_cast<char*>(addresses() + dep_count_); }
+
+  [[nodiscard]] failed_task* poisoned_input() noexcept;
+  void execute() noexcept;
+  void skip(failed_task& because) noexcept;
+  void call_body();
+  void fail(std::exception_ptr cause) noexcept;
+  void report_broken_contract(const std::string& names);
+  [[nodiscard]] plan as_plan();
+  void poison_outputs(failed_task& because);
+
+  std::shared_ptr<context> in_;
+  body_ptr work_;
+  std::uint64_t id_;
+  completion end_;
+  std::uint64_t queue_;
+  source_site site_;
+  std::uint32_t block_bytes_;
+  std::uint32_t name_bytes_;
+  std::uint16_t access_count_;
+  std::uint16_t dep_count_;
+  place_index exec_;
+  task_kind kind_;
+};
+
+/// Disposes of jobs that were discarded. Any thread, without any lock of the library.
+void drain_retired() noexcept;
+/// How many jobs are being executed right now in the process.
+[[nodiscard]] std::uint64_t running_jobs() noexcept;
+
+}  // namespace millstream::core

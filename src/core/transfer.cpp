@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Copies: coherence, write-back, read-back; and waiting for them on the host.
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.hpp"
+#include "base/block_pool.hpp"
+#include "base/text.hpp"
+#include "core/blocking.hpp"
+#include "core/context.hpp"
+#include "core/wait_graph.hpp"
+
+namespace millstream::core {
+namespace {
+
+/// Tells the listener when a queue comes by.
+class stamp_job final : public backend::job {
+ public:
+  stamp_job(std::shared_ptr<trace_listener> told, std::uint64_t id, bool end)
+      : told_(std::move(told)), id_(id), end_(end) {}
+  void run() noexcept override {
+    if (end_) {
+      told_->ended(id_, base::now_ns(), outcome::done);
+    } else {
+      told_->began(id_, base::now_ns());
+    }
+    discard();
+  }
+  void discard() noexcept override { delete this; }
+
+ private:
+  ~stamp_job() = default;
+  std::shared_ptr<trace_listener> told_;
+  std::uint64_t id_;
+  bool end_;
+};
+
+struct host_wait {
+  std::unique_ptr<backend::event> event;
+  completion reached;
+};
+
+}  // namespace
+
+// Times of copies and fills are known where queues run jobs; elsewhere they stay 0.
+void context::stamp(lane_index on_lane, std::uint64_t id, bool end) {
+  if (listener() == nullptr) return;
+  if (lanes_.at(on_lane).place != host_place && !on().has(backend::capability::runs_jobs)) return;
+  auto* const job = new stamp_job(options_.listener, id, end);
+  if (!lanes_.queue(on_lane).run(*job).ok()) job->discard();
+  lanes_.advance(on_lane);
+}
+
+completion context::copy(data& of, const instance& from, void* to, place_index to_place,
+                         lane_index on_lane, copy_reason why, std::uint64_t task_id,
+                         const std::atomic<void*>* skip_when) {
+  const std::uint64_t id = listener() != nullptr ? ++last_task_ : 0;
+  backend::queue& queue = lanes_.queue(on_lane);
+  if (trace_listener* told = listener()) {
+    told->submitted(copy_info{id, task_id, why, of.id, of.symbol, from.place, to_place, of.bytes,
+                              queue.handle()});
+  }
+  stamp(on_lane, id, /*end=*/false);
+  auto request = backend::copy_request::contiguous(to, home_of(to_place), from.address,
+                                                   home_of(from.place), of.bytes);
+  request.skip_when = skip_when;
+  check(queue.copy(request));
+  ++counts_.copies;
+  counts_.copied_bytes += of.bytes;
+  const completion end = lanes_.advance(on_lane);
+  stamp(on_lane, id, /*end=*/true);
+  return end;
+}
+
+// Another device where devices reach each other, else the host, else whatever is valid.
+const instance* context::source_of(const data& of, place_index near) const noexcept {
+  const bool prefer_device = near >= 0 && options_.on.state()->has(backend::capability::peer);
+  const instance* best = nullptr;
+  for (const instance& each : of.instances) {
+    if (!of.is_valid(each.place)) continue;
+    if (each.place == near) return &each;
+    if (best == nullptr || (each.place >= 0) == prefer_device) best = &each;
+  }
+  return best;
+}
+
+// Brings the user's buffer up to date, if it is not. With `guarded`, failures are not all known
+// yet: the copy looks at the poison record when its turn comes.
+void context::write_back(data& of, bool guarded) {
+  instance& home = of.instances[0];
+  if (!of.registered || of.bytes == 0 || of.readonly || of.is_valid(home.place)) return;
+  if (!guarded && of.poison.find(of.version) != nullptr) return;
+  const instance* source = source_of(of, home.place);
+  if (source == nullptr) return;  // never written with success
+  completion_set before = of.readers;
+  before.add(of.writer);
+  before.add(home.ready);
+  before.add(source->ready);
+  const lane_index on_lane = lanes_.choose(source->place, before);
+  lanes_.wait(on_lane, before);
+  const completion end = copy(of, *source, home.address, home.place, on_lane,
+                              copy_reason::write_back, 0, guarded ? &of.poison.word() : nullptr);
+  home.ready.clear();
+  home.ready.add(end);
+  of.valid |= place_bit(home.place);
+  of.readers.add(end);
+}
+
+void context::wait_on_host(lock& held, const completion_set& what, const char* deadlock_text,
+                           bool may_interrupt) {
+  const running_job self = current_job();
+  // What is in front of a running job in its lane has ended.
+  if (self.owner == this) {
+    lanes_.note_done({self.position.lane, self.position.sequence - 1});
+  }
+  base::small_vector<host_wait, 4> waits;
+  std::vector<awaited_position> positions;
+  for (const completion& each : what) {
+    if (lanes_.is_done(each)) continue;
+    waits.push_back({take_event(), lanes_.tail(each.lane)});
+    check(lanes_.queue(each.lane).record(*waits.back().event));
+    positions.push_back({this, waits.back().reached});
+    const std::vector<std::uint64_t>& clock = lanes_.at(each.lane).clock;
+    for (lane_index i = 0; i < clock.size(); ++i) positions.push_back({this, {i, clock[i]}});
+  }
+  if (waits.empty()) return;
+  ++counts_.host_waits;
+  held.unlock();
+  backend::status broken;
+  bool interrupted = false;
+  try {
+    const wait_registration registered({}, positions, deadlock_text);
+    const blocking_section blocking;
+    for (host_wait& each : waits) {
+      for (bool reached = false; !reached && broken.ok() && !interrupted;) {
+        auto answer = each.event->wait_for(wait_slice);
+        if (!answer) broken = answer.take_status();
+        reached = answer.ok() && answer.value();
+        interrupted = !reached && may_interrupt && blocking.is_interrupted();
+      }
+    }
+  } catch (...) {
+    held.lock();
+    for (host_wait& each : waits) events_.push_back(std::move(each.event));
+    throw;
+  }
+  held.lock();
+  for (host_wait& each : waits) {
+    if (broken.ok() && !interrupted) lanes_.note_done(each.reached);
+    events_.push_back(std::move(each.event));
+  }
+  check(std::move(broken));
+  if (interrupted) throw error(errc::interrupted, "the wait was interrupted; the context goes on");
+}
+
+std::unique_ptr<backend::event> context::take_event() {
+  if (!events_.empty()) {
+    auto taken = std::move(events_.back());
+    events_.pop_back();
+    return taken;
+  }
+  auto made = on().take_event();
+  if (!made) check(made.take_status());
+  return std::move(made.value());
+}
+
+void context::read_back(data& what, void* to) {
+  constexpr const char* self_wait =
+      "a wait inside a body would wait for that body itself; wait after the body has ended";
+  check_process();
+  what.add_handle();
+  const task_dep dep{untyped_data::adopt(&what), access_mode::read, {}, {}};
+  task_spec spec;
+  spec.symbol = "wait";
+  spec.deps = {&dep, 1};
+  plan of = make_plan(*this, spec);
+  of.accesses[0].place = host_place;
+  std::vector<std::shared_ptr<void>> dropped;
+  lock held(mutex_);
+  check_live(held, "wait");
+  // The content first, then the copy: an interrupt finds nothing that still writes to `to`. If
+  // another thread wrote meanwhile, that is the content now.
+  for (;;) {
+    wait_for_open_tasks(held, of);
+    check_contents(of);
+    completion_set before;
+    collect(of.accesses[0], before);
+    before.add(what.writer);
+    wait_on_host(held, before, self_wait);
+    check_live(held, "wait");
+    if (what.version == of.accesses[0].version) break;
+  }
+  if (failed_task* because = of.accesses[0].what->poison.find(of.accesses[0].version)) {
+    const std::string name = what.name();
+    held.unlock();
+    throw_poisoned("wait", name, *because);
+  }
+  if (const instance* source = source_of(what, host_place); source != nullptr && what.bytes > 0) {
+    const lane_index on_lane = lanes_.choose(source->place, source->ready);
+    lanes_.wait(on_lane, source->ready);
+    completion_set copied;
+    copied.add(copy(what, *source, to, host_place, on_lane, copy_reason::read_back, 0, nullptr));
+    what.readers.add(copied);
+    wait_on_host(held, copied, self_wait, /*may_interrupt=*/false);
+  }
+  collect_retired(dropped);
+  held.unlock();
+}
+
+std::uint64_t context::fence() {
+  check_process();
+  std::vector<std::shared_ptr<void>> dropped;
+  const lock held(mutex_);
+  check_live(held, "fence");
+  collect_retired(dropped);
+  const auto place = static_cast<place_index>(on().driver().current_device());
+  const lane_index joined = lanes_.size() > 0 ? 0 : lanes_.choose(place, {});
+  lanes_.join_all(joined);
+  return lanes_.queue(joined).handle();
+}
+
+void context::synchronize(lane_index on_lane) {
+  lock held(mutex_);
+  completion_set tail;
+  tail.add(lanes_.tail(on_lane));
+  wait_on_host(held, tail, "synchronize inside a body would wait for that body itself");
+}
+
+}  // namespace millstream::core

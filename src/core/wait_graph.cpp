@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/wait_graph.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+#include <millstream/error.hpp>
+
+namespace millstream::core {
+namespace {
+
+thread_local running_job t_job;
+
+struct waiter {
+  std::thread::id thread;
+  running_job job;  // what the thread executes while it waits
+  std::vector<std::thread::id> threads;
+  std::vector<awaited_position> positions;
+};
+
+struct registry {
+  std::mutex mutex;  // guards `waiters`; innermost
+  std::vector<waiter> waiters;
+};
+
+// Never destroyed: a queue's thread may unregister while static destructors run.
+registry& waits() {
+  static auto* const all = new registry;
+  return *all;
+}
+
+// A job at `position` of a lane holds up everything at or behind that position.
+bool holds_up(const running_job& job, const awaited_position& what) noexcept {
+  return job.owner != nullptr && job.owner == what.owner &&
+         job.position.lane == what.position.lane &&
+         job.position.sequence <= what.position.sequence;
+}
+
+bool waits_for(const waiter& from, const waiter& on) {
+  const auto is_thread = [&](std::thread::id id) { return id == on.thread; };
+  const auto is_position = [&](const awaited_position& what) { return holds_up(on.job, what); };
+  return std::any_of(from.threads.begin(), from.threads.end(), is_thread) ||
+         std::any_of(from.positions.begin(), from.positions.end(), is_position);
+}
+
+// Depth-first walk over the threads that wait; they are few.
+bool reaches(const std::vector<waiter>& all, const waiter& from, const waiter& target,
+             std::vector<bool>& seen) {
+  if (waits_for(from, target)) return true;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (seen[i] || !waits_for(from, all[i])) continue;
+    seen[i] = true;
+    if (reaches(all, all[i], target, seen)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+running_job current_job() noexcept { return t_job; }
+
+job_scope::job_scope(const context* owner, completion position) noexcept : before_(t_job) {
+  t_job = {owner, position};
+}
+
+job_scope::~job_scope() { t_job = before_; }
+
+wait_registration::wait_registration(std::span<const std::thread::id> threads,
+                                     std::span<const awaited_position> positions,
+                                     const char* text) {
+  waiter self{std::this_thread::get_id(),
+              t_job,
+              {threads.begin(), threads.end()},
+              {positions.begin(), positions.end()}};
+  const std::scoped_lock hold(waits().mutex);
+  std::vector<waiter>& all = waits().waiters;
+  std::vector<bool> seen(all.size(), false);
+  if (reaches(all, self, self, seen)) throw error(errc::deadlock, text);
+  all.push_back(std::move(self));
+}
+
+wait_registration::~wait_registration() {
+  const std::scoped_lock hold(waits().mutex);
+  std::vector<waiter>& all = waits().waiters;
+  // The latest one: a job executed while its thread waits (seeded order) may wait itself.
+  const auto self = std::this_thread::get_id();
+  const auto found = std::find_if(all.rbegin(), all.rend(),
+                                  [&](const waiter& each) { return each.thread == self; });
+  if (found != all.rend()) all.erase(std::next(found).base());
+}
+
+}  // namespace millstream::core
