@@ -30,8 +30,8 @@ enum class outcome : std::uint8_t { done, failed, skipped };
 struct dep_info {
   std::uint64_t data = 0;  ///< id of the datum, unique in its context, from 1
   access_mode mode = access_mode::none;
-  std::string_view name;   ///< symbol of the datum, or ""; valid during the call
-  std::size_t bytes = 0;   ///< 0 for a token
+  std::string_view name;  ///< symbol of the datum, or ""; valid during the call
+  std::size_t bytes = 0;  ///< 0 for a token
 };
 
 struct task_info {
@@ -39,8 +39,8 @@ struct task_info {
   task_kind kind = task_kind::task;
   std::string_view name;  ///< symbol, or ""; valid during the call
   source_site site;
-  int place = -1;             ///< device number; -1 = host
-  std::uint64_t queue = 0;    ///< number of the queue
+  int place = -1;           ///< device number; -1 = host
+  std::uint64_t queue = 0;  ///< number of the queue
   std::span<const dep_info> deps;
 };
 
@@ -72,17 +72,17 @@ class trace_listener {
 struct trace_node {
   std::uint64_t id = 0;
   bool is_copy = false;
-  task_kind kind = task_kind::task;               ///< of a task
-  copy_reason reason = copy_reason::coherence;    ///< of a copy
-  std::string name;  ///< symbol of the task, or of the copied datum
+  task_kind kind = task_kind::task;             ///< of a task
+  copy_reason reason = copy_reason::coherence;  ///< of a copy
+  std::string name;                             ///< symbol of the task, or of the copied datum
   source_site site;
   int place = -1;  ///< where the task ran; destination of a copy
   int from = -1;   ///< source of a copy
   std::uint64_t queue = 0;
   std::uint64_t task = 0;  ///< of a copy: the task it was made for
   std::size_t bytes = 0;
-  std::vector<std::uint64_t> data;      ///< ids of the data used
-  std::vector<access_mode> modes;       ///< one per entry of `data`
+  std::vector<std::uint64_t> data;  ///< ids of the data used
+  std::vector<access_mode> modes;   ///< one per entry of `data`
   std::uint64_t submitted_ns = 0;
   std::uint64_t began_ns = 0;  ///< 0 = did not begin
   std::uint64_t ended_ns = 0;

@@ -164,12 +164,12 @@ struct task_spec {
 
 /// A task or host function that failed after it had been submitted.
 struct failure {
-  std::exception_ptr cause;    ///< what the body threw
-  std::uint64_t task_id = 0;   ///< rises in submission order
-  std::string task;            ///< symbol, or "task 12"
-  std::string data;            ///< names of the data it was to write, "'a', 'b'"
+  std::exception_ptr cause;   ///< what the body threw
+  std::uint64_t task_id = 0;  ///< rises in submission order
+  std::string task;           ///< symbol, or "task 12"
+  std::string data;           ///< names of the data it was to write, "'a', 'b'"
   source_site site;
-  std::uint64_t skipped = 0;   ///< tasks skipped because of it
+  std::uint64_t skipped = 0;  ///< tasks skipped because of it
 };
 
 /// Throws nothing for an empty list; else one error(task_failed) that has the first cause nested
@@ -178,7 +178,7 @@ MILLSTREAM_API void raise(const std::vector<failure>& failures);
 
 struct context_options {
   machine on{};
-  bool check = false;  ///< checker mode (see context::reports)
+  bool check = false;                        ///< checker mode (see context::reports)
   std::shared_ptr<trace_listener> listener;  ///< told everything; null = nobody
 };
 
@@ -198,14 +198,14 @@ struct registration {
 /// Numbers since the context was opened.
 struct context_stats {
   std::uint64_t tasks = 0;
-  std::uint64_t skipped = 0;       ///< because of a failed task
+  std::uint64_t skipped = 0;  ///< because of a failed task
   std::uint64_t failed = 0;
   std::uint64_t copies = 0;
   std::uint64_t copied_bytes = 0;
-  std::uint64_t records = 0;       ///< marks set for other queues
-  std::uint64_t waits = 0;         ///< waits of a queue for a mark of another
-  std::uint64_t host_waits = 0;    ///< times a thread blocked
-  std::uint64_t allocations = 0;   ///< blocks taken from the machine
+  std::uint64_t records = 0;      ///< marks set for other queues
+  std::uint64_t waits = 0;        ///< waits of a queue for a mark of another
+  std::uint64_t host_waits = 0;   ///< times a thread blocked
+  std::uint64_t allocations = 0;  ///< blocks taken from the machine
   std::uint64_t reused_blocks = 0;
   std::uint64_t queues = 0;
 };
@@ -305,7 +305,7 @@ class MILLSTREAM_API untyped_task {
   /// Ends it as failed: its outputs are poisoned. The cause is not reported again later.
   void fail(std::exception_ptr cause) noexcept;
 
-  [[nodiscard]] bool is_open() const noexcept;   ///< between start and end
+  [[nodiscard]] bool is_open() const noexcept;  ///< between start and end
   [[nodiscard]] bool is_ended() const noexcept;
   [[nodiscard]] std::size_t dep_count() const noexcept;
   [[nodiscard]] const task_dep& dep(std::size_t index) const;  ///< throws error(out_of_range)

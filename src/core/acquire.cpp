@@ -20,7 +20,9 @@ struct no_room {
   std::string why;
 };
 
-bool has_bytes(const data& what) noexcept { return !what.token && what.bytes > 0; }
+bool has_bytes(const data& what) noexcept {
+  return !what.token && what.bytes > 0;
+}
 
 std::string place_name(place_index place) {
   if (place == host_place) return "the host";
@@ -49,18 +51,19 @@ void context::wait_for_open_tasks(lock& held, const plan& of) {
       for (const open_task* open : each.what->open) {
         if (!conflicts(*open, each)) continue;
         if (open->thread() == std::this_thread::get_id()) {
-          throw error(errc::usage,
-                      base::cat(of.full_name(), " uses ", each.what->name(), ", which ",
-                                open->full_name(),
-                                ", still open in this thread, uses too; end that task first"));
+          throw error(
+              errc::usage,
+              base::cat(of.full_name(), " uses ", each.what->name(), ", which ", open->full_name(),
+                        ", still open in this thread, uses too; end that task first"));
         }
         threads.push_back(open->thread());
       }
     }
     if (threads.empty()) return;
     const std::string text =
-        base::cat(of.full_name(), " would wait for an open task that waits for this thread; end the "
-                                  "open task of this thread first");
+        base::cat(of.full_name(),
+                  " would wait for an open task that waits for this thread; end the "
+                  "open task of this thread first");
     const std::uint64_t seen = open_generation_;
     held.unlock();
     {
@@ -69,11 +72,12 @@ void context::wait_for_open_tasks(lock& held, const plan& of) {
       for (bool changed = false; !changed;) {
         {
           lock again(mutex_);
-          changed = open_changed_.wait_for(again, wait_slice,
-                                           [&] { return open_generation_ != seen; });
+          changed =
+              open_changed_.wait_for(again, wait_slice, [&] { return open_generation_ != seen; });
         }
         if (!changed && blocking.is_interrupted()) {
-          throw error(errc::interrupted, base::cat(of.full_name(), " was interrupted before it began"));
+          throw error(errc::interrupted,
+                      base::cat(of.full_name(), " was interrupted before it began"));
         }
       }
     }
@@ -90,9 +94,10 @@ void context::check_contents(plan& of) const {
                                          ", whose content was let go"));
     }
     if (reads(each.mode) && !each.what->written && !each.what->token) {
-      throw error(errc::not_written,
-                  base::cat(of.full_name(), " reads ", each.what->name(),
-                            ", which nothing has written; write it first or register it with a value"));
+      throw error(
+          errc::not_written,
+          base::cat(of.full_name(), " reads ", each.what->name(),
+                    ", which nothing has written; write it first or register it with a value"));
     }
   }
 }
@@ -173,8 +178,8 @@ void context::copy_in(const access& of, lane_index on, std::uint64_t task_id) {
     throw error(errc::internal, base::cat(what.name(), " has no valid instance"));
   }
   instance& target = *what.find(of.place);
-  const completion end = copy(what, *source, target.address, of.place, on,
-                              copy_reason::coherence, task_id, nullptr);
+  const completion end =
+      copy(what, *source, target.address, of.place, on, copy_reason::coherence, task_id, nullptr);
   target.ready.clear();
   target.ready.add(end);
   what.valid |= place_bit(of.place);
@@ -244,7 +249,8 @@ void context::start_once(lock& held, plan& of, bool in_caller, completion_set& t
     acquire(of, in_caller, to_wait_for);
   } catch (const error& broken) {
     detach(of);
-    const error named(broken.code(), base::cat(of.full_name(), " could not start: ", broken.what()));
+    const error named(broken.code(),
+                      base::cat(of.full_name(), " could not start: ", broken.what()));
     fail(held, of, std::make_exception_ptr(named), true);
     throw named;
   } catch (...) {
@@ -263,9 +269,8 @@ void context::start(lock& held, plan& of, bool in_caller, completion_set& to_wai
   try {
     start_once(held, of, in_caller, to_wait_for);
   } catch (const no_room& lack) {
-    const error full(errc::out_of_memory,
-                     base::cat(of.full_name(), " has no room: ", lack.why, "; ",
-                               memory_report(lack.place, lack.bytes)));
+    const error full(errc::out_of_memory, base::cat(of.full_name(), " has no room: ", lack.why,
+                                                    "; ", memory_report(lack.place, lack.bytes)));
     fail(held, of, std::make_exception_ptr(full), true);
     throw full;
   }
@@ -307,8 +312,8 @@ void context::publish(const lock& held, const plan& of, completion end) {
     if (!writes(each.mode)) {
       what.readers.add(end);
       if (end.is_past()) continue;
-      what.read_from_many = what.read_from_many ||
-                            (what.read_from != no_lane && what.read_from != end.lane);
+      what.read_from_many =
+          what.read_from_many || (what.read_from != no_lane && what.read_from != end.lane);
       what.read_from = end.lane;
       continue;
     }
@@ -323,7 +328,8 @@ void context::publish(const lock& held, const plan& of, completion end) {
 
 void context::add_open(const lock& held, open_task& task, const plan& of) {
   (void)held;
-  for (const access& each : of.accesses) each.what->open.push_back(&task);
+  for (const access& each : of.accesses)
+    each.what->open.push_back(&task);
   ++open_count_;
 }
 

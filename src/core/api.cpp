@@ -11,8 +11,12 @@
 namespace millstream::inline v1 {
 namespace detail {
 
-void* take_block(std::size_t bytes) { return base::take_block(bytes); }
-void give_block(void* block, std::size_t bytes) noexcept { base::give_block(block, bytes); }
+void* take_block(std::size_t bytes) {
+  return base::take_block(bytes);
+}
+void give_block(void* block, std::size_t bytes) noexcept {
+  base::give_block(block, bytes);
+}
 
 }  // namespace detail
 
@@ -51,10 +55,18 @@ task_dep untyped_data::rw(data_place place, std::source_location at) const {
   return writing(*this, access_mode::rw, place, at);
 }
 
-std::size_t untyped_data::bytes() const noexcept { return state_->bytes; }
-bool untyped_data::is_token() const noexcept { return state_->token; }
-bool untyped_data::is_readonly() const noexcept { return state_->readonly; }
-std::uint64_t untyped_data::id() const noexcept { return state_->id; }
+std::size_t untyped_data::bytes() const noexcept {
+  return state_->bytes;
+}
+bool untyped_data::is_token() const noexcept {
+  return state_->token;
+}
+bool untyped_data::is_readonly() const noexcept {
+  return state_->readonly;
+}
+std::uint64_t untyped_data::id() const noexcept {
+  return state_->id;
+}
 
 std::string untyped_data::symbol() const {
   const std::scoped_lock hold(state_->owner->mutex());
@@ -104,17 +116,22 @@ void untyped_context::fill(const task_dep& target, std::span<const std::byte> pa
   state_->fill(spec, pattern);
 }
 
-std::uint64_t untyped_context::fence() { return state_->fence(); }
+std::uint64_t untyped_context::fence() {
+  return state_->fence();
+}
 
 void untyped_context::read_back(const untyped_data& what, void* to) {
   if (!owns(what)) {
-    throw error(errc::invalid_value,
-                "wait was called with data of a different context; wait in the context that has it");
+    throw error(
+        errc::invalid_value,
+        "wait was called with data of a different context; wait in the context that has it");
   }
   state_->read_back(*what.state(), to);
 }
 
-void untyped_context::finish() { state_->finish(); }
+void untyped_context::finish() {
+  state_->finish();
+}
 std::vector<failure> untyped_context::take_failures(std::size_t most) {
   return state_->failures().take(most);
 }
@@ -122,11 +139,21 @@ void untyped_context::finalize() {
   finish();
   raise(take_failures());
 }
-void untyped_context::check_errors() { raise(take_failures(1)); }
-void untyped_context::abandon() noexcept { state_->abandon(); }
-bool untyped_context::is_finished() const noexcept { return state_->is_finished(); }
-context_stats untyped_context::stats() const { return state_->stats(); }
-machine untyped_context::where() const { return state_->options().on; }
+void untyped_context::check_errors() {
+  raise(take_failures(1));
+}
+void untyped_context::abandon() noexcept {
+  state_->abandon();
+}
+bool untyped_context::is_finished() const noexcept {
+  return state_->is_finished();
+}
+context_stats untyped_context::stats() const {
+  return state_->stats();
+}
+machine untyped_context::where() const {
+  return state_->options().on;
+}
 bool untyped_context::owns(const untyped_data& what) const noexcept {
   return what && what.state()->owner == state_;
 }

@@ -11,7 +11,9 @@ blocking_hooks g_hooks;
 
 }  // namespace
 
-void set_blocking_hooks(const blocking_hooks& hooks) noexcept { g_hooks = hooks; }
+void set_blocking_hooks(const blocking_hooks& hooks) noexcept {
+  g_hooks = hooks;
+}
 
 }  // namespace millstream::inline v1
 

@@ -20,7 +20,8 @@ std::uint64_t checksum(const void* block, std::size_t bytes) noexcept {
     state = (state ^ word) * factor;
     state ^= state >> 29U;
   }
-  for (; bytes > 0; --bytes) state = (state ^ *from++) * factor;
+  for (; bytes > 0; --bytes)
+    state = (state ^ *from++) * factor;
   return state ^ (state >> 32U);
 }
 

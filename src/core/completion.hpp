@@ -38,7 +38,8 @@ class completion_set {
     held_.push_back(what);
   }
   void add(const completion_set& other) {
-    for (const completion& what : other) add(what);
+    for (const completion& what : other)
+      add(what);
   }
   void clear() noexcept { held_.clear(); }
 

@@ -35,7 +35,9 @@ void poison_record::watch(std::uint64_t version) {
 data::data(std::shared_ptr<context> in, std::uint64_t number, std::size_t size)
     : owner(std::move(in)), id(number), bytes(size) {}
 
-data::~data() { owner->forget(*this); }
+data::~data() {
+  owner->forget(*this);
+}
 
 std::string data::name() const {
   if (!symbol.empty()) return base::quoted(symbol);
@@ -46,7 +48,8 @@ std::string data::name() const {
 completion_set data::uses() const {
   completion_set all = readers;
   all.add(writer);
-  for (const instance& each : instances) all.add(each.ready);
+  for (const instance& each : instances)
+    all.add(each.ready);
   return all;
 }
 

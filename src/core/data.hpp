@@ -83,7 +83,7 @@ class data {
   completion_set readers;  // every use since, outgoing copies included
   std::uint64_t version = 0;
   bool written = false;
-  bool forks = true;  // its versions were read from several lanes: see acquire.cpp
+  bool forks = true;               // its versions were read from several lanes: see acquire.cpp
   lane_index read_from = no_lane;  // since the last write
   bool read_from_many = false;
 
@@ -96,7 +96,7 @@ class data {
 
   static constexpr std::size_t not_listed = ~std::size_t{0};
   std::size_t position = not_listed;  // in the context's list
-  bool let_go = false;       // the last handle is gone, or the context was finished
+  bool let_go = false;                // the last handle is gone, or the context was finished
 
   poison_record poison;  // has its own lock
 

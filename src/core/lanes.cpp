@@ -16,7 +16,8 @@ constexpr int host_lanes = 8;
 
 void merge(std::vector<std::uint64_t>& into, const std::vector<std::uint64_t>& from) {
   if (into.size() < from.size()) into.resize(from.size(), 0);
-  for (std::size_t i = 0; i < from.size(); ++i) into[i] = std::max(into[i], from[i]);
+  for (std::size_t i = 0; i < from.size(); ++i)
+    into[i] = std::max(into[i], from[i]);
 }
 
 void raise_to(std::vector<std::uint64_t>& clock, lane_index lane, std::uint64_t sequence) {
@@ -139,7 +140,8 @@ void lane_set::record(lane_index on) {
 }
 
 void lane_set::join_all(lane_index waiter) {
-  for (lane_index i = 0; i < lanes_.size(); ++i) wait(waiter, tail(i));
+  for (lane_index i = 0; i < lanes_.size(); ++i)
+    wait(waiter, tail(i));
 }
 
 }  // namespace millstream::core

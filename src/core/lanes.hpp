@@ -73,7 +73,8 @@ class lane_set {
   /// known to be behind already, else at most one record and one wait.
   void wait(lane_index waiter, completion what);
   void wait(lane_index waiter, const completion_set& what) {
-    for (const completion& each : what) wait(waiter, each);
+    for (const completion& each : what)
+      wait(waiter, each);
   }
   /// Sets the lane's mark at its tail unless it is there already.
   void record(lane_index on);

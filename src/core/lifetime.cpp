@@ -35,14 +35,17 @@ registry& open_contexts() {
 }  // namespace
 
 context::context(context_options options)
-    : options_(std::move(options)), lanes_(*options_.on.state()), pools_(*options_.on.state(), lanes_) {
+    : options_(std::move(options)),
+      lanes_(*options_.on.state()),
+      pools_(*options_.on.state(), lanes_) {
   const std::scoped_lock hold(open_contexts().mutex);
   open_contexts().contexts.insert(this);
 }
 
 context::~context() {
   if (base::forked_child()) {  // the locks' states are those of the parent
-    for (auto& each : events_) (void)each.release();
+    for (auto& each : events_)
+      (void)each.release();
     return;
   }
   {
@@ -64,7 +67,8 @@ void context::give_back_resources() noexcept {
     base::log(base::log_level::warning, base::cat("memory was not given back: ", broken.what()));
   }
   lanes_.close();
-  for (auto& each : events_) on().give_back(std::move(each));
+  for (auto& each : events_)
+    on().give_back(std::move(each));
   events_.clear();
 }
 
@@ -89,8 +93,9 @@ data* context::make_data(std::size_t bytes, std::string_view symbol, source_site
 data* context::register_data(const registration& what) {
   check_process();
   if (what.block == nullptr && what.bytes > 0) {
-    throw error(errc::invalid_value, "logical_data got a null pointer for a buffer with bytes; pass "
-                                     "the buffer's address");
+    throw error(errc::invalid_value,
+                "logical_data got a null pointer for a buffer with bytes; pass "
+                "the buffer's address");
   }
   place_index place = resolve(what.place, host_place, on());
   // Where devices use host memory, a user's buffer is host memory whatever it is called.
@@ -99,17 +104,18 @@ data* context::register_data(const registration& what) {
   const lock held(mutex_);
   check_live(held, "logical_data");
   collect_retired(dropped);
-  if (data* same = ranges_.find_same(what.block, what.bytes); same != nullptr && what.bytes > 0 &&
-                                                               same->readonly == what.readonly) {
+  if (data* same = ranges_.find_same(what.block, what.bytes);
+      same != nullptr && what.bytes > 0 && same->readonly == what.readonly) {
     same->add_handle();
     if (same->symbol.empty()) same->symbol = what.symbol;
     return same;
   }
   if (const data* other = ranges_.find_overlap(what.block, what.bytes, what.readonly)) {
-    throw error(errc::invalid_value,
-                base::cat("logical_data ", what.symbol.empty() ? "(unnamed)" : base::quoted(what.symbol),
-                          " overlaps the memory of ", other->name(),
-                          "; register the whole buffer once, or drop the other data first"));
+    throw error(
+        errc::invalid_value,
+        base::cat("logical_data ", what.symbol.empty() ? "(unnamed)" : base::quoted(what.symbol),
+                  " overlaps the memory of ", other->name(),
+                  "; register the whole buffer once, or drop the other data first"));
   }
   auto fresh = std::make_unique<data>(shared_from_this(), ++last_data_, what.bytes);
   fresh->registered = true;
@@ -159,7 +165,8 @@ void context::release_content(data& of, std::vector<std::shared_ptr<void>>& drop
     if (lanes_.are_done(uses)) {
       dropped.push_back(std::move(of.keep_alive));
     } else {
-      for (const completion& each : uses) lanes_.record(each.lane);
+      for (const completion& each : uses)
+        lanes_.record(each.lane);
       retired_.push_back({uses, std::move(of.keep_alive), block, of.bytes});
     }
   }
@@ -281,7 +288,8 @@ void context::close(std::vector<std::shared_ptr<void>>& dropped) {
     if (!each->let_go) release_content(*each, dropped);
   }
   collect_retired(dropped);
-  for (retired& each : retired_) dropped.push_back(std::move(each.keep_alive));
+  for (retired& each : retired_)
+    dropped.push_back(std::move(each.keep_alive));
   retired_.clear();
   count_lanes();
   give_back_resources();

@@ -110,7 +110,8 @@ std::shared_ptr<machine> open_machine(const machine_options& options) {
 std::vector<std::shared_ptr<machine>> open_machines() {
   const std::scoped_lock hold(machines().mutex);
   std::vector<std::shared_ptr<machine>> all;
-  for (const open_entry& entry : machines().entries) all.push_back(entry.opened);
+  for (const open_entry& entry : machines().entries)
+    all.push_back(entry.opened);
   return all;
 }
 
@@ -125,8 +126,12 @@ void check_process() {
   }
 }
 
-void mark_shut_down() noexcept { g_shut_down.store(true); }
-bool is_shut_down() noexcept { return g_shut_down.load(std::memory_order_relaxed); }
+void mark_shut_down() noexcept {
+  g_shut_down.store(true);
+}
+bool is_shut_down() noexcept {
+  return g_shut_down.load(std::memory_order_relaxed);
+}
 
 }  // namespace millstream::core
 
@@ -134,8 +139,12 @@ namespace millstream::inline v1 {
 
 machine::machine(const machine_options& options) : state_(core::open_machine(options)) {}
 
-const std::string& machine::name() const noexcept { return state_->name(); }
-int machine::device_count() const noexcept { return state_->driver().device_count(); }
+const std::string& machine::name() const noexcept {
+  return state_->name();
+}
+int machine::device_count() const noexcept {
+  return state_->driver().device_count();
+}
 
 std::vector<std::string> machine::capabilities() const {
   std::vector<std::string> names;
@@ -158,7 +167,8 @@ std::vector<std::pair<std::string, std::uint64_t>> machine::call_counts() const 
 
 std::vector<std::string> machine_names() {
   std::vector<std::string> names;
-  for (const backend::backend_entry& entry : backend::backends()) names.emplace_back(entry.name);
+  for (const backend::backend_entry& entry : backend::backends())
+    names.emplace_back(entry.name);
   return names;
 }
 
@@ -169,8 +179,9 @@ void synchronize(std::uint64_t stream) {
     // A queue nobody leases: its last lessee waited for it.
     if (each->knows_queue(stream)) return;
   }
-  throw error(errc::invalid_value,
-              base::cat("stream ", stream, " does not exist; pass what fence() or a task's stream gave"));
+  throw error(
+      errc::invalid_value,
+      base::cat("stream ", stream, " does not exist; pass what fence() or a task's stream gave"));
 }
 
 }  // namespace millstream::inline v1

@@ -25,15 +25,16 @@ open_task::~open_task() = default;
 
 void open_task::check_setup(const char* what) const {
   if (phase_ == phase::setup) return;
-  throw error(errc::usage, base::cat(plan_.full_name(), " was already started; call ", what,
-                                     " before start()"));
+  throw error(errc::usage,
+              base::cat(plan_.full_name(), " was already started; call ", what, " before start()"));
 }
 
 void open_task::check_open(const char* what) const {
   if (phase_ == phase::open) return;
-  throw error(errc::usage,
-              base::cat(name(), phase_ == phase::setup ? " is not started yet; call " : " has ended; call ",
-                        what, " between start() and end()"));
+  throw error(
+      errc::usage,
+      base::cat(name(), phase_ == phase::setup ? " is not started yet; call " : " has ended; call ",
+                what, " between start() and end()"));
 }
 
 void open_task::add_dep(const task_dep& dep) {
@@ -130,7 +131,8 @@ void open_task::begin(const context::lock& held) {
 void open_task::give_up(const context::lock& held) noexcept {
   in_->remove_open(held, *this, plan_);
   phase_ = phase::ended;
-  if (trace_listener* told = in_->listener()) told->ended(plan_.id, base::now_ns(), outcome::failed);
+  if (trace_listener* told = in_->listener())
+    told->ended(plan_.id, base::now_ns(), outcome::failed);
 }
 
 // Where the body's work ends: nothing is left of a body that ran in the caller's thread.
@@ -140,7 +142,8 @@ completion open_task::ended_at(const context::lock& held) const {
 
 std::string open_task::poisoned_name() const {
   for (const access& each : plan_.accesses) {
-    if (reads(each.mode) && each.what->poison.find(each.version) != nullptr) return each.what->name();
+    if (reads(each.mode) && each.what->poison.find(each.version) != nullptr)
+      return each.what->name();
   }
   return "its data";
 }
@@ -152,7 +155,8 @@ void open_task::fill_pointers() {
   }
   if (trace_listener* told = in_->listener()) told->began(plan_.id, base::now_ns());
   if (!in_caller_ || !in_->options().check) return;
-  for (const access& each : plan_.accesses) seen.push_back({each.what, each.mode, each.address});
+  for (const access& each : plan_.accesses)
+    seen.push_back({each.what, each.mode, each.address});
   check_ = std::make_unique<access_check>(seen);
 }
 
@@ -197,8 +201,8 @@ void open_task::end_adopted(context::lock& held, std::exception_ptr failed) {
 
 const task_dep& open_task::dep(std::size_t index) const {
   if (index < deps_.size()) return deps_[index];
-  throw error(errc::out_of_range, base::cat(name(), " has ", deps_.size(), " dependencies; there is no number ",
-                                            index));
+  throw error(errc::out_of_range, base::cat(name(), " has ", deps_.size(),
+                                            " dependencies; there is no number ", index));
 }
 
 void* open_task::pointer(std::size_t index) const {
@@ -254,22 +258,48 @@ void untyped_task::let_go() noexcept {
   detail::give_block(std::exchange(state_, nullptr), sizeof(core::open_task));
 }
 
-void untyped_task::add_dep(const task_dep& dep) { state_->add_dep(dep); }
-void untyped_task::set_place(exec_place place) { state_->set_place(place); }
-void untyped_task::set_symbol(std::string_view name) { state_->set_symbol(name); }
-void untyped_task::set_kind(task_kind kind) { state_->set_kind(kind); }
-void untyped_task::start() { state_->start(); }
+void untyped_task::add_dep(const task_dep& dep) {
+  state_->add_dep(dep);
+}
+void untyped_task::set_place(exec_place place) {
+  state_->set_place(place);
+}
+void untyped_task::set_symbol(std::string_view name) {
+  state_->set_symbol(name);
+}
+void untyped_task::set_kind(task_kind kind) {
+  state_->set_kind(kind);
+}
+void untyped_task::start() {
+  state_->start();
+}
 void untyped_task::end() {
   state_->end();
   core::drain_retired();
 }
-void untyped_task::fail(std::exception_ptr cause) noexcept { state_->fail(std::move(cause)); }
-bool untyped_task::is_open() const noexcept { return state_ != nullptr && state_->is_open(); }
-bool untyped_task::is_ended() const noexcept { return state_ != nullptr && state_->is_ended(); }
-std::size_t untyped_task::dep_count() const noexcept { return state_->dep_count(); }
-const task_dep& untyped_task::dep(std::size_t index) const { return state_->dep(index); }
-void* untyped_task::pointer(std::size_t index) const { return state_->pointer(index); }
-body_call untyped_task::call() const { return state_->call(); }
-std::string untyped_task::name() const { return state_->name(); }
+void untyped_task::fail(std::exception_ptr cause) noexcept {
+  state_->fail(std::move(cause));
+}
+bool untyped_task::is_open() const noexcept {
+  return state_ != nullptr && state_->is_open();
+}
+bool untyped_task::is_ended() const noexcept {
+  return state_ != nullptr && state_->is_ended();
+}
+std::size_t untyped_task::dep_count() const noexcept {
+  return state_->dep_count();
+}
+const task_dep& untyped_task::dep(std::size_t index) const {
+  return state_->dep(index);
+}
+void* untyped_task::pointer(std::size_t index) const {
+  return state_->pointer(index);
+}
+body_call untyped_task::call() const {
+  return state_->call();
+}
+std::string untyped_task::name() const {
+  return state_->name();
+}
 
 }  // namespace millstream::inline v1

@@ -34,16 +34,15 @@ place_index checked_device(int index, machine& on) {
   const int count = on.driver().device_count();
   if (index >= 0 && index < count) return static_cast<place_index>(index);
   throw error(errc::invalid_value,
-              base::cat("device ", index, " does not exist; machine ", base::quoted(on.name()), " has ",
-                        count, count == 1 ? " device" : " devices", ", numbered from 0"));
+              base::cat("device ", index, " does not exist; machine ", base::quoted(on.name()),
+                        " has ", count, count == 1 ? " device" : " devices", ", numbered from 0"));
 }
 
 }  // namespace
 
 place_index resolve(exec_place place, machine& on) {
   switch (place.what()) {
-    case exec_place::kind::current:
-      return static_cast<place_index>(on.driver().current_device());
+    case exec_place::kind::current: return static_cast<place_index>(on.driver().current_device());
     case exec_place::kind::host: return host_place;
     case exec_place::kind::device: return checked_device(place.index(), on);
   }
@@ -57,8 +56,9 @@ place_index resolve(data_place place, place_index affine, machine& on) {
     case data_place::kind::device: return checked_device(place.index(), on);
     case data_place::kind::managed:
       if (on.has(backend::capability::managed)) return managed_place;
-      throw error(errc::unsupported, base::cat("machine ", base::quoted(on.name()),
-                                               " has no managed memory; use data_place host or device"));
+      throw error(errc::unsupported,
+                  base::cat("machine ", base::quoted(on.name()),
+                            " has no managed memory; use data_place host or device"));
   }
   return affine;
 }

@@ -19,8 +19,9 @@ std::string locked_name(const data& what) {
 void check_dep(const context& in, const plan& of, const task_dep& dep) {
   const data* what = dep.data.state();
   if (what == nullptr) {
-    throw error(errc::invalid_value,
-                base::cat(of.full_name(), " has a dependency without data; pass data of its context"));
+    throw error(
+        errc::invalid_value,
+        base::cat(of.full_name(), " has a dependency without data; pass data of its context"));
   }
   if (what->owner.get() != &in) {
     throw error(errc::invalid_value, base::cat(of.full_name(), " uses ", locked_name(*what),
@@ -95,8 +96,9 @@ plan make_plan(context& in, const task_spec& what) {
   made.symbol = what.symbol;
   made.site = what.site;
   if (what.deps.size() > most_deps) {
-    throw error(errc::invalid_value, base::cat(made.full_name(), " has ", what.deps.size(),
-                                               " dependencies; at most ", most_deps, " are allowed"));
+    throw error(errc::invalid_value,
+                base::cat(made.full_name(), " has ", what.deps.size(), " dependencies; at most ",
+                          most_deps, " are allowed"));
   }
   made.exec = resolve(what.place, in.on());
   for (const task_dep& dep : what.deps) {

@@ -8,7 +8,9 @@
 namespace millstream::core {
 namespace {
 
-std::uintptr_t address_of(const void* block) { return reinterpret_cast<std::uintptr_t>(block); }
+std::uintptr_t address_of(const void* block) {
+  return reinterpret_cast<std::uintptr_t>(block);
+}
 
 }  // namespace
 

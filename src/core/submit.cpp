@@ -19,8 +19,7 @@ void context::report(const plan& of) {
   for (const access& each : of.accesses) {
     deps.push_back({each.what->id, each.mode, each.what->symbol, each.what->bytes});
   }
-  const std::uint64_t queue =
-      of.lane == no_lane ? 0 : lanes_.at(of.lane).lease.queue->handle();
+  const std::uint64_t queue = of.lane == no_lane ? 0 : lanes_.at(of.lane).lease.queue->handle();
   told->submitted(task_info{of.id, of.kind, of.symbol, of.site, of.exec, queue, deps});
 }
 
@@ -37,11 +36,13 @@ void context::run_on_lane(const lock& held, plan& of, body_ptr& work) {
   const completion end{of.lane, lanes_.at(of.lane).tail + 1};
   backend::queue& queue = lanes_.queue(of.lane);
   report(of);
-  task_job* const job = task_job::make(shared_from_this(), of, std::move(work), end, queue.handle());
+  task_job* const job =
+      task_job::make(shared_from_this(), of, std::move(work), end, queue.handle());
   const backend::status taken = queue.run(*job);
   if (!taken.ok()) {
     job->discard();
-    const error named(taken.code(), base::cat(of.full_name(), " could not be queued: ", taken.text()));
+    const error named(taken.code(),
+                      base::cat(of.full_name(), " could not be queued: ", taken.text()));
     fail(held, of, std::make_exception_ptr(named), /*known=*/true);
     throw named;
   }
@@ -100,9 +101,10 @@ void context::fill(const task_spec& what, std::span<const std::byte> pattern) {
   const data& target = *of.accesses[0].what;
   if (pattern.empty() || pattern.size() > request.pattern.size() ||
       target.bytes % pattern.size() != 0) {
-    throw error(errc::invalid_value,
-                base::cat(of.full_name(), " cannot fill ", base::bytes_text(target.bytes), " with ",
-                          pattern.size(), "-byte elements; use 1 to 16 bytes that divide the size"));
+    throw error(
+        errc::invalid_value,
+        base::cat(of.full_name(), " cannot fill ", base::bytes_text(target.bytes), " with ",
+                  pattern.size(), "-byte elements; use 1 to 16 bytes that divide the size"));
   }
   std::copy(pattern.begin(), pattern.end(), request.pattern.begin());
   request.pattern_bytes = static_cast<std::uint32_t>(pattern.size());
@@ -119,7 +121,8 @@ void context::fill(const task_spec& what, std::span<const std::byte> pattern) {
   const backend::status queued =
       request.bytes == 0 ? backend::status{} : lanes_.queue(of.lane).fill(request);
   if (!queued.ok()) {
-    const error named(queued.code(), base::cat(of.full_name(), " could not be queued: ", queued.text()));
+    const error named(queued.code(),
+                      base::cat(of.full_name(), " could not be queued: ", queued.text()));
     fail(held, of, std::make_exception_ptr(named), /*known=*/true);
     throw named;
   }

@@ -62,7 +62,8 @@ task_job::task_job(std::shared_ptr<context> in, const plan& of, body_ptr work, c
 void task_job::dispose() noexcept {
   // The body first: it may be the user's last hold on data of this context.
   work_.reset();
-  for (std::size_t i = 0; i < access_count_; ++i) accesses()[i].what->drop_reference();
+  for (std::size_t i = 0; i < access_count_; ++i)
+    accesses()[i].what->drop_reference();
   const std::size_t bytes = block_bytes_;
   this->~task_job();
   base::give_block(this, bytes);
@@ -186,6 +187,8 @@ void drain_retired() noexcept {
   }
 }
 
-std::uint64_t running_jobs() noexcept { return g_running.load(); }
+std::uint64_t running_jobs() noexcept {
+  return g_running.load();
+}
 
 }  // namespace millstream::core

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/clock.hpp"
 #include "base/block_pool.hpp"
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "core/blocking.hpp"
 #include "core/context.hpp"
@@ -121,7 +121,8 @@ void context::wait_on_host(lock& held, const completion_set& what, const char* d
     check(lanes_.queue(each.lane).record(*waits.back().event));
     positions.push_back({this, waits.back().reached});
     const std::vector<std::uint64_t>& clock = lanes_.at(each.lane).clock;
-    for (lane_index i = 0; i < clock.size(); ++i) positions.push_back({this, {i, clock[i]}});
+    for (lane_index i = 0; i < clock.size(); ++i)
+      positions.push_back({this, {i, clock[i]}});
   }
   if (waits.empty()) return;
   ++counts_.host_waits;
@@ -141,7 +142,8 @@ void context::wait_on_host(lock& held, const completion_set& what, const char* d
     }
   } catch (...) {
     held.lock();
-    for (host_wait& each : waits) events_.push_back(std::move(each.event));
+    for (host_wait& each : waits)
+      events_.push_back(std::move(each.event));
     throw;
   }
   held.lock();

@@ -32,8 +32,7 @@ registry& waits() {
 // A job at `position` of a lane holds up everything at or behind that position.
 bool holds_up(const running_job& job, const awaited_position& what) noexcept {
   return job.owner != nullptr && job.owner == what.owner &&
-         job.position.lane == what.position.lane &&
-         job.position.sequence <= what.position.sequence;
+         job.position.lane == what.position.lane && job.position.sequence <= what.position.sequence;
 }
 
 bool waits_for(const waiter& from, const waiter& on) {
@@ -57,13 +56,17 @@ bool reaches(const std::vector<waiter>& all, const waiter& from, const waiter& t
 
 }  // namespace
 
-running_job current_job() noexcept { return t_job; }
+running_job current_job() noexcept {
+  return t_job;
+}
 
 job_scope::job_scope(const context* owner, completion position) noexcept : before_(t_job) {
   t_job = {owner, position};
 }
 
-job_scope::~job_scope() { t_job = before_; }
+job_scope::~job_scope() {
+  t_job = before_;
+}
 
 wait_registration::wait_registration(std::span<const std::thread::id> threads,
                                      std::span<const awaited_position> positions,
