@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -33,6 +34,12 @@ class device {
   [[nodiscard]] virtual const std::string& name() const noexcept = 0;
   /// How many queues keep this device busy; `core` leases up to that many per context.
   [[nodiscard]] virtual int queue_hint() const noexcept = 0;
+
+  /// How many queues of this device may wait for unfinished host functions at a time without
+  /// disturbing others.
+  [[nodiscard]] virtual int parked_queue_limit() const noexcept {
+    return std::numeric_limits<int>::max();
+  }
 
   [[nodiscard]] virtual result<std::unique_ptr<queue>> make_queue() = 0;
   [[nodiscard]] virtual result<std::unique_ptr<event>> make_event() = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The start of a task: order, memory, coherence; and the end: publishing its completion.
+/// The start of a task: order, memory, coherence; and the end: publishing its
+/// completion.
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -12,13 +13,6 @@
 
 namespace millstream::core {
 namespace {
-
-/// Thrown inside the engine when a place has no room: caught by `start`, never seen by users.
-struct no_room {
-  place_index place;
-  std::size_t bytes;
-  std::string why;
-};
 
 bool has_bytes(const data& what) noexcept {
   return !what.token && what.bytes > 0;
@@ -51,10 +45,10 @@ void context::wait_for_open_tasks(lock& held, const plan& of) {
       for (const open_task* open : each.what->open) {
         if (!conflicts(*open, each)) continue;
         if (open->thread() == std::this_thread::get_id()) {
-          throw error(
-              errc::usage,
-              base::cat(of.full_name(), " uses ", each.what->name(), ", which ", open->full_name(),
-                        ", still open in this thread, uses too; end that task first"));
+          throw error(errc::usage, base::cat(of.full_name(), " uses ", each.what->name(),
+                                             ", which ", open->full_name(),
+                                             ", still open in this thread, uses too; end "
+                                             "that task first"));
         }
         threads.push_back(open->thread());
       }
@@ -94,10 +88,9 @@ void context::check_contents(plan& of) const {
                                          ", whose content was let go"));
     }
     if (reads(each.mode) && !each.what->written && !each.what->token) {
-      throw error(
-          errc::not_written,
-          base::cat(of.full_name(), " reads ", each.what->name(),
-                    ", which nothing has written; write it first or register it with a value"));
+      throw error(errc::not_written, base::cat(of.full_name(), " reads ", each.what->name(),
+                                               ", which nothing has written; write it first or "
+                                               "register it with a value"));
     }
   }
 }
@@ -110,8 +103,9 @@ failed_task* context::poisoned_input(const plan& of) const {
   return nullptr;
 }
 
-// The uses that have to end first. What is implied by another entry is left out, so that no wait
-// is issued for it: readers came after the writer, and so did the copy that made an instance valid.
+// The uses that have to end first. What is implied by another entry is left
+// out, so that no wait is issued for it: readers came after the writer, and so
+// did the copy that made an instance valid.
 void context::collect(const access& of, completion_set& before) {
   data& what = *of.what;
   const instance* at = has_bytes(what) ? what.find(of.place) : nullptr;
@@ -206,9 +200,10 @@ void context::apply_writes(plan& of) {
   }
 }
 
-// A reader that goes on in the lane of the writer hides the writer's end: whoever waits for it
-// later from another lane would wait for the reader too. Where the datum's versions are read from
-// several lanes, the end is recorded before it is overtaken.
+// A reader that goes on in the lane of the writer hides the writer's end:
+// whoever waits for it later from another lane would wait for the reader too.
+// Where the datum's versions are read from several lanes, the end is recorded
+// before it is overtaken.
 void context::record_before_overtaking(const plan& of) {
   for (const access& each : of.accesses) {
     const data& what = *each.what;
@@ -237,6 +232,7 @@ void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
     if (moves) to_wait_for.add(lanes_.tail(of.lane));
   }
   apply_writes(of);
+  note_derivation(of);
 }
 
 void context::start_once(lock& held, plan& of, bool in_caller, completion_set& to_wait_for) {
@@ -260,20 +256,38 @@ void context::start_once(lock& held, plan& of, bool in_caller, completion_set& t
 }
 
 void context::start(lock& held, plan& of, bool in_caller, completion_set& to_wait_for) {
-  try {
-    start_once(held, of, in_caller, to_wait_for);
-    return;
-  } catch (const no_room& lack) {
-    reclaim(held, lack.place);
+  for (bool reclaimed = false;;) {
+    const std::uint64_t unparked = on().unpark_count();
+    try {
+      start_once(held, of, in_caller, to_wait_for);
+      return;
+    } catch (const no_room& lack) {
+      if (std::exchange(reclaimed, true)) give_up_for_room(held, of, lack);
+      reclaim(held, lack.place);
+    } catch (const held_back&) {
+      wait_for_unpark(held, unparked);
+    }
   }
-  try {
-    start_once(held, of, in_caller, to_wait_for);
-  } catch (const no_room& lack) {
-    const error full(errc::out_of_memory, base::cat(of.full_name(), " has no room: ", lack.why,
-                                                    "; ", memory_report(lack.place, lack.bytes)));
-    fail(held, of, std::make_exception_ptr(full), true);
-    throw full;
+}
+
+void context::give_up_for_room(const lock& held, const plan& of, const no_room& lack) {
+  const error full(errc::out_of_memory, base::cat(of.full_name(), " has no room: ", lack.why, "; ",
+                                                  memory_report(lack.place, lack.bytes)));
+  fail(held, of, std::make_exception_ptr(full), true);
+  throw full;
+}
+
+void context::wait_for_unpark(lock& held, std::uint64_t seen) {
+  held.unlock();
+  bool interrupted = false;
+  {
+    const blocking_section blocking;
+    while (!interrupted && !on().wait_for_unpark(seen, wait_slice)) {
+      interrupted = blocking.is_interrupted();
+    }
   }
+  held.lock();
+  if (interrupted) throw error(errc::interrupted, "the task was interrupted before it began");
 }
 
 // Gives pooled blocks back to the machine and waits until it has them.
@@ -354,6 +368,55 @@ failed_task* context::fail(const lock& held, const plan& of, std::exception_ptr 
       failures_.add(std::move(cause), of.id, of.name(), of.written_names(), of.site, known);
   poison_outputs(held, of, *because);
   return because;
+}
+
+// Device queues that do not run jobs cannot look for poison when their turn
+// comes. While a host function is unfinished, what they derive from what is
+// remembered here.
+void context::note_derivation(const plan& of) {
+  if (of.exec == host_place || on().has(backend::capability::runs_jobs)) return;
+  if (!lanes_.has_unfinished_host_job()) return;
+  derivation noted;
+  for (const access& each : of.accesses) {
+    if (reads(each.mode)) noted.from.push_back({each.what, each.version});
+    if (writes(each.mode)) noted.to.push_back({each.what, each.version + 1});
+  }
+  if (noted.from.empty() || noted.to.empty()) return;
+  for (const derived_version& each : noted.from)
+    each.what->add_reference();
+  for (const derived_version& each : noted.to)
+    each.what->add_reference();
+  derivations_.push_back(std::move(noted));
+}
+
+// In submission order, so that one pass reaches everything.
+void context::spread_poison(const lock& held) {
+  (void)held;
+  for (const derivation& each : derivations_) {
+    for (const derived_version& from : each.from) {
+      failed_task* const because = from.what->poison.find(from.version);
+      if (because == nullptr) continue;
+      for (const derived_version& to : each.to)
+        to.what->poison.add(to.version, because);
+      break;
+    }
+  }
+}
+
+void context::job_ended(place_index place) noexcept {
+  if (place != host_place || on().has(backend::capability::runs_jobs)) return;
+  std::vector<derivation> settled;
+  {
+    const lock held(mutex_);
+    lanes_.unpark();
+    if (!lanes_.has_unfinished_host_job()) settled.swap(derivations_);
+  }
+  for (const derivation& each : settled) {
+    for (const derived_version& from : each.from)
+      from.what->drop_reference();
+    for (const derived_version& to : each.to)
+      to.what->drop_reference();
+  }
 }
 
 void context::poison_outputs(const lock& held, const plan& of, failed_task& because) {

@@ -122,9 +122,9 @@ std::uint64_t untyped_context::fence() {
 
 void untyped_context::read_back(const untyped_data& what, void* to) {
   if (!owns(what)) {
-    throw error(
-        errc::invalid_value,
-        "wait was called with data of a different context; wait in the context that has it");
+    throw error(errc::invalid_value,
+                "wait was called with data of a different context; wait in the "
+                "context that has it");
   }
   state_->read_back(*what.state(), to);
 }

@@ -8,8 +8,8 @@
 namespace millstream::core {
 
 std::uint64_t checksum(const void* block, std::size_t bytes) noexcept {
-  // Multiply-and-rotate over words: any single changed byte changes the state, and each step is a
-  // bijection of it, so the change stays.
+  // Multiply-and-rotate over words: any single changed byte changes the state,
+  // and each step is a bijection of it, so the change stays.
   constexpr std::uint64_t factor = 0x9E3779B97F4A7C15U;
   const auto* from = static_cast<const unsigned char*>(block);
   std::uint64_t state = bytes * factor;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Checker mode: did a body keep to what it declared? Only on machines whose instances are host
-/// memory.
+/// Checker mode: did a body keep to what it declared? Only on machines whose
+/// instances are host memory.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,15 @@ struct checked_access {
   void* address = nullptr;
 };
 
-/// Made before a body runs, asked after it. Fills what is only written with a pattern (so that a
-/// body that reads it, or does not write all of it, gives wrong values that are easy to see) and
-/// remembers checksums of what is only read. No lock needed: the accesses are the task's own.
+/// Made before a body runs, asked after it. Fills what is only written with a
+/// pattern (so that a body that reads it, or does not write all of it, gives
+/// wrong values that are easy to see) and remembers checksums of what is only
+/// read. No lock needed: the accesses are the task's own.
 class access_check {
  public:
   explicit access_check(std::span<const checked_access> accesses);
-  /// The data that were declared read and have changed, "'a', 'b'"; empty if none. Takes the
-  /// context's lock for the names.
+  /// The data that were declared read and have changed, "'a', 'b'"; empty if
+  /// none. Takes the context's lock for the names.
   [[nodiscard]] std::string changed() const;
 
   static constexpr unsigned char pattern = 0xCB;

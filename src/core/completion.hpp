@@ -13,8 +13,8 @@ namespace millstream::core {
 using lane_index = std::uint32_t;
 inline constexpr lane_index no_lane = ~lane_index{0};
 
-/// "When the operation number `sequence` of that lane has ended." The default value is something
-/// that ended long ago.
+/// "When the operation number `sequence` of that lane has ended." The default
+/// value is something that ended long ago.
 struct completion {
   lane_index lane = no_lane;
   std::uint64_t sequence = 0;
@@ -24,8 +24,9 @@ struct completion {
 };
 static_assert(sizeof(completion) == 16);
 
-/// What has to end before something may begin: per lane the highest sequence, so that a set is
-/// pruned by construction and never longer than the number of lanes.
+/// What has to end before something may begin: per lane the highest sequence,
+/// so that a set is pruned by construction and never longer than the number of
+/// lanes.
 class completion_set {
  public:
   void add(completion what) {

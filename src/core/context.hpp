@@ -30,9 +30,29 @@ struct poisoned_start {
   failed_task* because;
 };
 
-/// Locks: `mutex_` is the context's lock. Under it come only the innermost locks of failures,
-/// poison records, the machine's queue pools and the backend's queues; no driver call that can
-/// block, no user code, no interpreter lock. Functions that take `held` are called with it.
+/// Thrown inside the engine when a place has no room; `start` makes an error of
+/// it.
+struct no_room {
+  place_index place;
+  std::size_t bytes;
+  std::string why;
+};
+
+/// Which versions a task on a device made out of which, while host functions
+/// were unfinished.
+struct derived_version {
+  data* what;
+  std::uint64_t version;
+};
+struct derivation {
+  base::small_vector<derived_version, 2> from;
+  base::small_vector<derived_version, 2> to;
+};
+
+/// Locks: `mutex_` is the context's lock. Under it come only the innermost
+/// locks of failures, poison records, the machine's queue pools and the
+/// backend's queues; no driver call that can block, no user code, no
+/// interpreter lock. Functions that take `held` are called with it.
 class context : public std::enable_shared_from_this<context> {
  public:
   using lock = std::unique_lock<std::mutex>;
@@ -67,23 +87,26 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] std::mutex& mutex() const noexcept { return mutex_; }
   [[nodiscard]] lane_set& lanes(const lock&) noexcept { return lanes_; }
 
-  // For open_task: the halves of a task, and for task_job: what is left when a body has run.
+  // For open_task: the halves of a task, and for task_job: what is left when a
+  // body has run.
 
-  /// Waits until no open task is in the way, checks, makes the data ready. Returns what the caller
-  /// must wait for on the host before it touches them (`to_wait_for`), empty where the lane waits.
-  /// Throws poisoned_start if an input is known to be poisoned; then, as for a broken rule, nothing
-  /// has changed. If memory or the machine fails, the outputs are poisoned and the exception names
-  /// the task.
+  /// Waits until no open task is in the way, checks, makes the data ready.
+  /// Returns what the caller must wait for on the host before it touches them
+  /// (`to_wait_for`), empty where the lane waits. Throws poisoned_start if an
+  /// input is known to be poisoned; then, as for a broken rule, nothing has
+  /// changed. If memory or the machine fails, the outputs are poisoned and the
+  /// exception names the task.
   void start(lock& held, plan& of, bool in_caller, completion_set& to_wait_for);
   /// Publishes the end of a task's accesses.
   void publish(const lock& held, const plan& of, completion end);
-  /// Blocks until all of it has ended. Unlocks meanwhile. Throws error(interrupted),
-  /// error(deadlock), error(device).
+  /// Blocks until all of it has ended. Unlocks meanwhile. Throws
+  /// error(interrupted), error(deadlock), error(device).
   void wait_on_host(lock& held, const completion_set& what, const char* deadlock_text,
                     bool may_interrupt = true);
   void add_open(const lock& held, open_task& task, const plan& of);
   void remove_open(const lock& held, open_task& task, const plan& of) noexcept;
-  /// Records the failure of a task and poisons what it was to write (versions as in the plan).
+  /// Records the failure of a task and poisons what it was to write (versions
+  /// as in the plan).
   failed_task* fail(const lock& held, const plan& of, std::exception_ptr cause, bool known);
   void check_live(const lock& held, const char* what) const;
   void count_skipped() noexcept { skipped_.fetch_add(1, std::memory_order_relaxed); }
@@ -91,6 +114,10 @@ class context : public std::enable_shared_from_this<context> {
   /// The failed task that spoiled an input of the plan's versions, or null.
   [[nodiscard]] failed_task* poisoned_input(const plan& of) const;
   void poison_outputs(const lock& held, const plan& of, failed_task& because);
+  /// A host function's outputs were poisoned: so is what was derived from them.
+  void spread_poison(const lock& held);
+  /// Without the lock: a job of that place has ended.
+  void job_ended(place_index place) noexcept;
   /// Tells the listener. Under the lock.
   void report(const plan& of);
   [[nodiscard]] trace_listener* listener() const noexcept { return options_.listener.get(); }
@@ -117,6 +144,9 @@ class context : public std::enable_shared_from_this<context> {
   void apply_writes(plan& of);
   void start_once(lock& held, plan& of, bool in_caller, completion_set& to_wait_for);
   void reclaim(lock& held, place_index place);
+  [[noreturn]] void give_up_for_room(const lock& held, const plan& of, const no_room& lack);
+  void wait_for_unpark(lock& held, std::uint64_t seen);
+  void note_derivation(const plan& of);
   [[nodiscard]] std::string memory_report(place_index place, std::size_t bytes) const;
   void record_before_overtaking(const plan& of);
 
@@ -129,6 +159,7 @@ class context : public std::enable_shared_from_this<context> {
   completion copy(data& of, const instance& from, void* to, place_index to_place, lane_index on,
                   copy_reason why, std::uint64_t task_id, const std::atomic<void*>* skip_when);
   void stamp(lane_index on, std::uint64_t id, bool end);
+  [[nodiscard]] lane_index copy_lane(place_index place, const completion_set& before);
   [[nodiscard]] const instance* source_of(const data& of, place_index near) const noexcept;
   void write_back(data& of, bool guarded);
   [[nodiscard]] std::unique_ptr<backend::event> take_event();
@@ -160,6 +191,7 @@ class context : public std::enable_shared_from_this<context> {
   range_registry ranges_;
   std::vector<data*> all_data_;
   std::vector<retired> retired_;
+  std::vector<derivation> derivations_;
   std::vector<std::unique_ptr<backend::event>> events_;
   context_stats counts_;
   std::atomic<std::uint64_t> skipped_{0};
@@ -167,7 +199,8 @@ class context : public std::enable_shared_from_this<context> {
   failure_list failures_;  // has its own lock
 };
 
-/// Finds the open context that leases the queue with this number and waits for it; false if none.
+/// Finds the open context that leases the queue with this number and waits for
+/// it; false if none.
 [[nodiscard]] bool synchronize_leased(std::uint64_t stream);
 
 }  // namespace millstream::core

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The state of one logical datum: its instances, who wrote and reads it, which of its versions
-/// are poisoned.
+/// The state of one logical datum: its instances, who wrote and reads it, which
+/// of its versions are poisoned.
 #pragma once
 
 #include <atomic>
@@ -32,15 +32,16 @@ struct instance {
   completion_set ready;         ///< the copy that made it valid, or what its memory waits for
 };
 
-/// Which versions of a datum are poisoned, and by whom. A datum's version rises with each write in
-/// submission order, so a task that was submitted before a failure became known can tell whether
-/// what it reads is meant. Any thread.
+/// Which versions of a datum are poisoned, and by whom. A datum's version rises
+/// with each write in submission order, so a task that was submitted before a
+/// failure became known can tell whether what it reads is meant. Any thread.
 class poison_record {
  public:
   void add(std::uint64_t version, failed_task* because);
   /// Null if the version is sound.
   [[nodiscard]] failed_task* find(std::uint64_t version) const;
-  /// From now on `word()` says whether `version`, the last one there will be, is poisoned.
+  /// From now on `word()` says whether `version`, the last one there will be,
+  /// is poisoned.
   void watch(std::uint64_t version);
   /// Not null = do not write back. Read by queues that run jobs.
   [[nodiscard]] const std::atomic<void*>& word() const noexcept { return word_; }
@@ -57,9 +58,10 @@ class poison_record {
   std::uint64_t watched_ = ~std::uint64_t{0};
 };
 
-/// Fields are guarded by the context's lock unless they say otherwise. Two counts: `handles` are
-/// the user's, and when they are gone the content is let go; `references` keep the object itself,
-/// one for all handles together, one for each task in flight.
+/// Fields are guarded by the context's lock unless they say otherwise. Two
+/// counts: `handles` are the user's, and when they are gone the content is let
+/// go; `references` keep the object itself, one for all handles together, one
+/// for each task in flight.
 class data {
  public:
   data(std::shared_ptr<context> in, std::uint64_t id, std::size_t bytes);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Tasks that failed: kept by their context until it dies, so that poisoned data can name them.
+/// Tasks that failed: kept by their context until it dies, so that poisoned
+/// data can name them.
 #pragma once
 
 #include <atomic>
@@ -28,8 +29,8 @@ struct failed_task {
 /// Any thread. The mutex is innermost; no cause is destroyed under it.
 class failure_list {
  public:
-  /// The result stays valid as long as the list. `known` = the caller has the exception already,
-  /// it is not handed out again.
+  /// The result stays valid as long as the list. `known` = the caller has the
+  /// exception already, it is not handed out again.
   failed_task* add(std::exception_ptr cause, std::uint64_t task_id, std::string task,
                    std::string data, source_site site, bool known);
   [[nodiscard]] std::vector<failure> take(std::size_t most);
@@ -43,7 +44,8 @@ class failure_list {
 /// The text of an exception, for messages.
 [[nodiscard]] std::string text_of(const std::exception_ptr& cause);
 
-/// Throws error(poisoned) naming the datum and the failed task, with the cause nested.
+/// Throws error(poisoned) naming the datum and the failed task, with the cause
+/// nested.
 [[noreturn]] void throw_poisoned(const std::string& who, const std::string& data,
                                  const failed_task& because);
 

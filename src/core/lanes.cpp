@@ -7,11 +7,13 @@
 #include <millstream/error.hpp>
 
 #include "base/fork_guard.hpp"
+#include "core/wait_graph.hpp"
 
 namespace millstream::core {
 namespace {
 
-// Host functions may take long, so they get more lanes than a device, which keeps itself busy.
+// Host functions may take long, so they get more lanes than a device, which
+// keeps itself busy.
 constexpr int host_lanes = 8;
 
 void merge(std::vector<std::uint64_t>& into, const std::vector<std::uint64_t>& from) {
@@ -38,6 +40,7 @@ void check(backend::status status) {
 void lane_set::close() noexcept {
   for (auto& each : lanes_) {
     if (each->lease.queue == nullptr) continue;
+    if (std::exchange(each->parked, false)) machine_.unpark(each->place);
     if (base::forked_child()) {
       (void)each->lease.queue.release();
       (void)each->lease.mark.release();
@@ -65,27 +68,94 @@ lane_index lane_set::open(place_index place) {
   return static_cast<lane_index>(lanes_.size() - 1);
 }
 
+// In turn, but not a parked one: what goes there would wait for host functions
+// it does not need.
 lane_index lane_set::from_pool(place_index place) {
   place_pool& pool = pool_of(place);
   const int hint = place == host_place ? host_lanes : machine_.at(place).queue_hint();
-  if (pool.lanes.size() < static_cast<std::size_t>(std::max(hint, 1))) {
-    pool.lanes.push_back(open(place));
-    return pool.lanes.back();
+  for (std::size_t i = 0; i < pool.lanes.size(); ++i) {
+    if (pool.lanes.size() < static_cast<std::size_t>(std::max(hint, 1))) break;
+    pool.next = (pool.next + 1) % pool.lanes.size();
+    if (!lanes_[pool.lanes[pool.next]]->parked) return pool.lanes[pool.next];
   }
-  pool.next = (pool.next + 1) % pool.lanes.size();
-  return pool.lanes[pool.next];
+  pool.lanes.push_back(open(place));
+  return pool.lanes.back();
 }
 
-lane_index lane_set::choose(place_index place, const completion_set& before) {
+lane_index lane_set::newest_tail(place_index place, const completion_set& before) const {
   lane_index best = no_lane;
   for (const completion& each : before) {
     const lane& candidate = *lanes_[each.lane];
-    if (candidate.place != place || candidate.tail != each.sequence) continue;
-    if (candidate.done >= each.sequence) continue;
-    // The newest: completions are added last to first use, so a later entry of a set is newer.
+    if (candidate.place != place || candidate.tail != each.sequence || is_done(each)) continue;
+    // The newest: completions are added last to first use, so a later entry of
+    // a set is newer.
     best = each.lane;
   }
-  return best != no_lane ? best : from_pool(place);
+  return best;
+}
+
+bool lane_set::is_unfinished(lane_index host, std::uint64_t up_to) const noexcept {
+  const lane& in = *lanes_[host];
+  if (in.place != host_place) return false;
+  const std::uint64_t ended = std::max(in.done, in.finished.load(std::memory_order_acquire));
+  return std::min(up_to, in.last_job) > ended;
+}
+
+// Whether work behind this position waits for a host function.
+bool lane_set::is_held_up(completion what) const noexcept {
+  if (is_done(what)) return false;
+  if (is_unfinished(what.lane, what.sequence)) return true;
+  const std::vector<std::uint64_t>& clock = lanes_[what.lane]->clock;
+  for (lane_index i = 0; i < clock.size(); ++i) {
+    if (is_unfinished(i, clock[i])) return true;
+  }
+  return false;
+}
+
+bool lane_set::is_held_up(const completion_set& what) const noexcept {
+  return std::any_of(what.begin(), what.end(),
+                     [&](const completion& each) { return is_held_up(each); });
+}
+
+void lane_set::unpark() noexcept {
+  for (lane_index i = 0; i < lanes_.size(); ++i) {
+    lane& each = *lanes_[i];
+    if (!each.parked || is_held_up(tail(i))) continue;
+    each.parked = false;
+    machine_.unpark(each.place);
+  }
+}
+
+bool lane_set::has_unfinished_host_job() const noexcept {
+  for (lane_index i = 0; i < lanes_.size(); ++i) {
+    if (is_unfinished(i, lanes_[i]->tail)) return true;
+  }
+  return false;
+}
+
+lane_index lane_set::parked_lane(place_index place, lane_index wanted) {
+  if (wanted != no_lane && lanes_[wanted]->parked) return wanted;
+  // A body must not be held back: what the parked lanes wait for may be the
+  // body itself.
+  const bool must = current_job().owner != nullptr;
+  if (machine_.park(place, must)) {
+    const lane_index chosen = wanted != no_lane ? wanted : from_pool(place);
+    lanes_[chosen]->parked = true;
+    return chosen;
+  }
+  for (const lane_index each : pool_of(place).lanes) {
+    if (lanes_[each]->parked) return each;
+  }
+  throw held_back{place};
+}
+
+lane_index lane_set::choose(place_index place, const completion_set& before) {
+  const lane_index newest = newest_tail(place, before);
+  if (place != host_place && !machine_.has(backend::capability::runs_jobs)) {
+    unpark();
+    if (is_held_up(before)) return parked_lane(place, newest);
+  }
+  return newest != no_lane ? newest : from_pool(place);
 }
 
 lane_index lane_set::find(std::uint64_t handle) const noexcept {
@@ -137,11 +207,6 @@ void lane_set::record(lane_index on) {
   ++counts_.records;
   marked.recorded = marked.tail;
   marked.recorded_clock = marked.clock;
-}
-
-void lane_set::join_all(lane_index waiter) {
-  for (lane_index i = 0; i < lanes_.size(); ++i)
-    wait(waiter, tail(i));
 }
 
 }  // namespace millstream::core

@@ -12,16 +12,28 @@
 
 namespace millstream::core {
 
-/// One leased queue. `clock[p]` is the highest sequence of lane p that work queued here from now on
-/// comes after; it is merged transitively at each wait, so that a wait that is implied is not made.
+/// One leased queue. `clock[p]` is the highest sequence of lane p that work
+/// queued here from now on comes after; it is merged transitively at each wait,
+/// so that a wait that is implied is not made.
 struct lane {
   leased_queue lease;
   place_index place = host_place;
   std::uint64_t tail = 0;      // sequence of the operation queued last
   std::uint64_t done = 0;      // known to have ended
+  std::uint64_t last_job = 0;  // sequence of the job queued last
   std::uint64_t recorded = 0;  // what the mark covers
   std::vector<std::uint64_t> clock;
   std::vector<std::uint64_t> recorded_clock;  // the clock when the mark was set
+  bool parked = false;                        // counted by the machine: see lane_set::choose
+  /// The job that ended last; set by the job itself, without the lock.
+  std::atomic<std::uint64_t> finished{0};
+};
+
+/// Thrown by `choose` when one more queue of the device would have to wait for
+/// host functions than the machine stands. The task is to try again when one
+/// has returned. Never seen by users.
+struct held_back {
+  place_index place;
 };
 
 struct lane_counts {
@@ -29,8 +41,9 @@ struct lane_counts {
   std::uint64_t waits = 0;
 };
 
-/// All functions are called under the context's lock, except the constructor and destructor. None
-/// blocks. Those that call the driver throw error(device, ...) with the driver's text.
+/// All functions are called under the context's lock, except the constructor
+/// and destructor. None blocks. Those that call the driver throw error(device,
+/// ...) with the driver's text.
 class lane_set {
  public:
   explicit lane_set(machine& on) : machine_(on) {}
@@ -39,8 +52,8 @@ class lane_set {
   lane_set(const lane_set&) = delete;
   lane_set& operator=(const lane_set&) = delete;
 
-  /// The same, earlier: nothing may be queued afterwards. In a forked child the queues are left
-  /// alone, because their threads exist only in the parent.
+  /// The same, earlier: nothing may be queued afterwards. In a forked child the
+  /// queues are left alone, because their threads exist only in the parent.
   void close() noexcept;
 
   [[nodiscard]] lane& at(lane_index index) noexcept { return *lanes_[index]; }
@@ -49,8 +62,12 @@ class lane_set {
     return *lanes_[index]->lease.queue;
   }
 
-  /// The lane for work on `place` that comes after `before`: the one whose tail is the newest of
-  /// `before` on that place, else one from the place's pool, in turn.
+  /// The lane for work on `place` that comes after `before`: the one whose tail
+  /// is the newest of `before` on that place, else one from the place's pool,
+  /// in turn. Where device queues do not run jobs, few of them may wait for
+  /// unfinished host functions, directly or behind others (parked queues can
+  /// stop all others). Work that has to wait for one goes to a parked lane,
+  /// other work to the rest; throws held_back when no lane may be parked.
   [[nodiscard]] lane_index choose(place_index place, const completion_set& before);
   /// The lane with that queue number; `no_lane` if it is not ours.
   [[nodiscard]] lane_index find(std::uint64_t handle) const noexcept;
@@ -62,25 +79,30 @@ class lane_set {
   }
   [[nodiscard]] completion tail(lane_index of) const noexcept { return {of, lanes_[of]->tail}; }
   [[nodiscard]] bool is_done(completion what) const noexcept {
-    return what.is_past() || lanes_[what.lane]->done >= what.sequence;
+    if (what.is_past()) return true;
+    const lane& in = *lanes_[what.lane];
+    return in.done >= what.sequence || in.finished.load(std::memory_order_acquire) >= what.sequence;
   }
   [[nodiscard]] bool are_done(const completion_set& what) const noexcept;
   void note_done(completion what) noexcept;
-  /// Looks without waiting which of these have ended, as far as the lanes' marks tell.
+  /// Looks without waiting which of these have ended, as far as the lanes'
+  /// marks tell.
   void poll(const completion_set& what);
 
-  /// Orders later work of `waiter` behind `what`: nothing to do on the same lane or when it is
-  /// known to be behind already, else at most one record and one wait.
+  /// Orders later work of `waiter` behind `what`: nothing to do on the same
+  /// lane or when it is known to be behind already, else at most one record and
+  /// one wait.
   void wait(lane_index waiter, completion what);
   void wait(lane_index waiter, const completion_set& what) {
     for (const completion& each : what)
       wait(waiter, each);
   }
+  /// Lanes whose host functions have returned are not parked any more.
+  void unpark() noexcept;
+  /// Whether any job of a host lane has not ended.
+  [[nodiscard]] bool has_unfinished_host_job() const noexcept;
   /// Sets the lane's mark at its tail unless it is there already.
   void record(lane_index on);
-  /// The lane waits for the tail of every other lane.
-  void join_all(lane_index waiter);
-
   [[nodiscard]] const lane_counts& counts() const noexcept { return counts_; }
 
  private:
@@ -91,6 +113,11 @@ class lane_set {
   };
   [[nodiscard]] place_pool& pool_of(place_index place);
   [[nodiscard]] lane_index from_pool(place_index place);
+  [[nodiscard]] lane_index newest_tail(place_index place, const completion_set& before) const;
+  [[nodiscard]] lane_index parked_lane(place_index place, lane_index wanted);
+  [[nodiscard]] bool is_unfinished(lane_index host, std::uint64_t up_to) const noexcept;
+  [[nodiscard]] bool is_held_up(completion what) const noexcept;
+  [[nodiscard]] bool is_held_up(const completion_set& what) const noexcept;
   lane_index open(place_index place);
 
   machine& machine_;

@@ -25,8 +25,8 @@ struct registry {
   std::unordered_set<context*> contexts;
 };
 
-// Never destroyed: a queue's thread may drop the last hold on a context while static destructors
-// run.
+// Never destroyed: a queue's thread may drop the last hold on a context while
+// static destructors run.
 registry& open_contexts() {
   static auto* const all = new registry;
   return *all;
@@ -54,7 +54,8 @@ context::~context() {
   }
   if (phase_ == phase::live) {
     base::log(base::log_level::warning,
-              "a context was dropped without finalize; its data were not written back");
+              "a context was dropped without finalize; its data were not "
+              "written back");
   }
   give_back_resources();
 }
@@ -98,7 +99,8 @@ data* context::register_data(const registration& what) {
                 "the buffer's address");
   }
   place_index place = resolve(what.place, host_place, on());
-  // Where devices use host memory, a user's buffer is host memory whatever it is called.
+  // Where devices use host memory, a user's buffer is host memory whatever it
+  // is called.
   if (on().has(backend::capability::host_memory)) place = host_place;
   std::vector<std::shared_ptr<void>> dropped;
   const lock held(mutex_);
@@ -152,7 +154,8 @@ void context::collect_retired(std::vector<std::shared_ptr<void>>& dropped) {
   }
 }
 
-// Memory goes to the pools behind its last use; the user's buffer is held until that has ended.
+// Memory goes to the pools behind its last use; the user's buffer is held until
+// that has ended.
 void context::release_content(data& of, std::vector<std::shared_ptr<void>>& dropped) {
   of.let_go = true;
   const completion_set uses = of.uses();
@@ -209,7 +212,8 @@ void context::forget(data& what) noexcept {
   if (what.position == data::not_listed || base::forked_child()) return;
   const lock held(mutex_);
   if (!what.let_go) {
-    // An abandoned context: no write-back, but the memory is given back in order.
+    // An abandoned context: no write-back, but the memory is given back in
+    // order.
     const completion_set uses = what.uses();
     for (instance& each : what.instances) {
       if (each.block_bytes > 0) pools_.give(each.place, {each.address, each.block_bytes, uses});
@@ -246,7 +250,8 @@ void context::finish() {
   check_process();
   if (current_job().owner == this) {
     throw error(errc::deadlock,
-                "finalize was called inside a task or host function of the same context, which it "
+                "finalize was called inside a task or host function of the "
+                "same context, which it "
                 "would have to wait for; call it after that has returned");
   }
   std::vector<std::shared_ptr<void>> dropped;
@@ -362,8 +367,8 @@ void shut_down(unsigned limit_ms) noexcept {
   core::drain_retired();
   const auto limit = clock::now() + std::chrono::milliseconds(limit_ms);
   const core::blocking_section blocking;
-  // Jobs end at unknown times on several machines, and this happens once per process: polling is
-  // enough.
+  // Jobs end at unknown times on several machines, and this happens once per
+  // process: polling is enough.
   while (core::running_jobs() > 0 && clock::now() < limit) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }

@@ -37,7 +37,28 @@ registry& machines() {
 machine::machine(std::unique_ptr<backend::machine> driver)
     : driver_(std::move(driver)),
       bits_(driver_->capabilities()),
-      idle_(static_cast<std::size_t>(driver_->device_count()) + 1) {}
+      idle_(static_cast<std::size_t>(driver_->device_count()) + 1),
+      parked_(idle_.size(), 0) {}
+
+bool machine::park(place_index place, bool must) noexcept {
+  const std::scoped_lock hold(mutex_);
+  int& count = parked_[static_cast<std::size_t>(place + 1)];
+  if (count >= at(place).parked_queue_limit() && !must) return false;
+  ++count;
+  return true;
+}
+
+void machine::unpark(place_index place) noexcept {
+  const std::scoped_lock hold(mutex_);
+  --parked_[static_cast<std::size_t>(place + 1)];
+  ++unparked_;
+  unparked_changed_.notify_all();
+}
+
+bool machine::wait_for_unpark(std::uint64_t seen, std::chrono::milliseconds limit) {
+  std::unique_lock hold(mutex_);
+  return unparked_changed_.wait_for(hold, limit, [&] { return unparked_ != seen; });
+}
 
 backend::result<leased_queue> machine::lease(place_index place) {
   {
@@ -118,7 +139,8 @@ std::vector<std::shared_ptr<machine>> open_machines() {
 void check_process() {
   if (base::forked_child()) {
     throw error(errc::unavailable,
-                "millstream cannot be used in a child process forked after a machine was opened; "
+                "millstream cannot be used in a child "
+                "process forked after a machine was opened; "
                 "start the child with the 'spawn' method");
   }
   if (is_shut_down()) {

@@ -2,6 +2,10 @@
 /// The opened machine: a backend plus the queues that contexts lease from it.
 #pragma once
 
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -21,8 +25,8 @@ struct leased_queue {
   std::unique_ptr<backend::event> mark;
 };
 
-/// One per process for equal options; never destroyed, because queues may still run when static
-/// destructors do. Any thread.
+/// One per process for equal options; never destroyed, because queues may still
+/// run when static destructors do. Any thread.
 class machine {
  public:
   explicit machine(std::unique_ptr<backend::machine> driver);
@@ -35,12 +39,22 @@ class machine {
     return place >= 0 ? driver_->at(place) : driver_->host();
   }
 
-  /// A queue of that device (or the host side) for the exclusive use of one context. Work of an
-  /// earlier lessee may still be in front.
+  /// A queue of that device (or the host side) for the exclusive use of one
+  /// context. Work of an earlier lessee may still be in front.
   [[nodiscard]] backend::result<leased_queue> lease(place_index place);
   void give_back(place_index place, leased_queue lease) noexcept;
   [[nodiscard]] backend::result<std::unique_ptr<backend::event>> take_event();
   void give_back(std::unique_ptr<backend::event> event) noexcept;
+
+  /// Counts a queue of that device as waiting for host functions; false if that
+  /// were one too many (never when `must`). `unpark` takes it back and wakes
+  /// those that wait.
+  [[nodiscard]] bool park(place_index place, bool must) noexcept;
+  void unpark(place_index place) noexcept;
+  /// Blocks until a queue was unparked since `seen` was asked for, or the limit
+  /// is over.
+  [[nodiscard]] bool wait_for_unpark(std::uint64_t seen, std::chrono::milliseconds limit);
+  [[nodiscard]] std::uint64_t unpark_count() const noexcept { return unparked_.load(); }
 
   /// True if this machine ever handed out a queue with this number.
   [[nodiscard]] bool knows_queue(std::uint64_t handle) const;
@@ -58,9 +72,13 @@ class machine {
   std::vector<std::vector<leased_queue>> idle_;  // by place + 1
   std::vector<std::unique_ptr<backend::event>> events_;
   std::vector<std::uint64_t> handles_;
+  std::vector<int> parked_;  // by place + 1
+  std::atomic<std::uint64_t> unparked_{0};
+  std::condition_variable unparked_changed_;
 };
 
-/// The machine for these options: found or opened. Throws as `millstream::machine` says.
+/// The machine for these options: found or opened. Throws as
+/// `millstream::machine` says.
 [[nodiscard]] std::shared_ptr<machine> open_machine(const machine_options& options);
 /// All machines opened so far.
 [[nodiscard]] std::vector<std::shared_ptr<machine>> open_machines();

@@ -64,7 +64,8 @@ void memory_pools::give(place_index place, memory_block block) {
 
 void memory_pools::release(place_pool& pool, memory_block& block, lane_index order) {
   lanes_.wait(order, block.ready);
-  // A failed release leaks the block in the driver; there is nothing better to do with it here.
+  // A failed release leaks the block in the driver; there is nothing better to
+  // do with it here.
   (void)machine_.at(pool.place).release(block.address, block.bytes, lanes_.queue(order));
   lanes_.advance(order);
   pool.taken_bytes -= block.bytes;

@@ -20,23 +20,25 @@ struct memory_block {
   completion_set ready;
 };
 
-/// Per place, blocks by rounded size. A block that is given back carries the completions of its
-/// last uses; whoever takes it next is ordered behind them, so reuse never waits on the host and a
-/// loop over temporaries needs no more memory than what is in flight. All functions are called
-/// under the context's lock; none blocks.
+/// Per place, blocks by rounded size. A block that is given back carries the
+/// completions of its last uses; whoever takes it next is ordered behind them,
+/// so reuse never waits on the host and a loop over temporaries needs no more
+/// memory than what is in flight. All functions are called under the context's
+/// lock; none blocks.
 class memory_pools {
  public:
   memory_pools(machine& on, lane_set& lanes) : machine_(on), lanes_(lanes) {}
 
   /// A pooled block for `bytes` bytes (> 0), the one given back last.
   [[nodiscard]] std::optional<memory_block> take(place_index place, std::size_t bytes);
-  /// A new block from the machine, ready on lane `order` at once and elsewhere after it.
+  /// A new block from the machine, ready on lane `order` at once and elsewhere
+  /// after it.
   [[nodiscard]] backend::result<memory_block> allocate(place_index place, std::size_t bytes,
                                                        lane_index order);
   void give(place_index place, memory_block block);
 
-  /// Returns every pooled block of the place to the machine, in the order of `order`; how many
-  /// bytes that were.
+  /// Returns every pooled block of the place to the machine, in the order of
+  /// `order`; how many bytes that were.
   std::size_t trim(place_index place, lane_index order);
   /// Returns everything; the context is done with all its work.
   void trim_all();

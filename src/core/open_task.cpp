@@ -13,7 +13,8 @@ namespace millstream::core {
 namespace {
 
 constexpr const char* self_wait_text =
-    "a task started inside a body would wait for that body itself; submit it instead, or start it "
+    "a task started inside a body would wait for that body itself; submit it "
+    "instead, or start it "
     "after the body has ended";
 
 }  // namespace
@@ -67,8 +68,8 @@ bool open_task::writes(const data& what) const noexcept {
   });
 }
 
-// A body in the caller's thread that touches host memory has to wait for it; one that only queues
-// work on a device's stream does not.
+// A body in the caller's thread that touches host memory has to wait for it;
+// one that only queues work on a device's stream does not.
 bool open_task::runs_in_caller() const noexcept {
   return in_->on().has(backend::capability::host_memory) ||
          (plan_.exec == host_place && in_->on().has(backend::capability::values));
@@ -100,12 +101,14 @@ void open_task::start() {
   if (spoiled != nullptr) throw_poisoned(plan_.full_name(), data_name, *spoiled);
 }
 
-// Null if the task is open now. Else an input turned out to be poisoned while waiting.
+// Null if the task is open now. Else an input turned out to be poisoned while
+// waiting.
 failed_task* open_task::await_inputs(context::lock& held, const completion_set& ready) {
   try {
     if (in_caller_) in_->wait_on_host(held, ready, self_wait_text);
   } catch (...) {
-    // The earlier uses have not ended, so they stay what the next task waits for.
+    // The earlier uses have not ended, so they stay what the next task waits
+    // for.
     give_up(held);
     in_->fail(held, plan_, std::current_exception(), /*known=*/true);
     throw;
@@ -135,7 +138,8 @@ void open_task::give_up(const context::lock& held) noexcept {
     told->ended(plan_.id, base::now_ns(), outcome::failed);
 }
 
-// Where the body's work ends: nothing is left of a body that ran in the caller's thread.
+// Where the body's work ends: nothing is left of a body that ran in the
+// caller's thread.
 completion open_task::ended_at(const context::lock& held) const {
   return in_caller_ ? completion{} : in_->lanes(held).advance(plan_.lane);
 }

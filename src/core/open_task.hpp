@@ -16,8 +16,10 @@
 
 namespace millstream::core {
 
-/// State behind untyped_task. Used by one thread at a time; what other threads see of it
-/// (`thread`, `writes`, `full_name`) is fixed while it is open and read under the context's lock.
+/// State behind untyped_task. Used by one thread at a time; what other threads
+/// see of it
+/// (`thread`, `writes`, `full_name`) is fixed while it is open and read under
+/// the context's lock.
 class open_task {
  public:
   explicit open_task(std::shared_ptr<context> in, source_site site);
@@ -42,7 +44,8 @@ class open_task {
   [[nodiscard]] body_call call() const;
   [[nodiscard]] std::string name() const;
 
-  /// For a body that the engine calls at once: takes over a plan that has started.
+  /// For a body that the engine calls at once: takes over a plan that has
+  /// started.
   void adopt(const context::lock& held, plan&& started);
   /// The other half, when the body has returned.
   void end_adopted(context::lock& held, std::exception_ptr failed);

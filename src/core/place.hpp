@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Places as small integers, the way the backend contract numbers memory: devices from 0, the host
-/// -1, managed memory -2.
+/// Places as small integers, the way the backend contract numbers memory:
+/// devices from 0, the host -1, managed memory -2.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ class machine;
 using place_index = std::int16_t;
 inline constexpr place_index host_place = -1;
 inline constexpr place_index managed_place = -2;
-/// Devices a machine may have, so that a place fits into one bit of a 64-bit mask.
+/// Devices a machine may have, so that a place fits into one bit of a 64-bit
+/// mask.
 inline constexpr int max_devices = 62;
 
 [[nodiscard]] constexpr std::uint64_t place_bit(place_index place) noexcept {
@@ -26,8 +27,8 @@ inline constexpr int max_devices = 62;
   return static_cast<backend::memory_home>(place);
 }
 
-/// Throw error(invalid_value) for a device the machine lacks, error(unsupported) for managed
-/// memory where there is none.
+/// Throw error(invalid_value) for a device the machine lacks,
+/// error(unsupported) for managed memory where there is none.
 [[nodiscard]] place_index resolve(exec_place place, machine& on);
 [[nodiscard]] place_index resolve(data_place place, place_index affine, machine& on);
 

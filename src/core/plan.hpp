@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// One task on its way through the engine: its dependencies merged and resolved.
+/// One task on its way through the engine: its dependencies merged and
+/// resolved.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ struct access {
   std::uint64_t version = 0;  // the one it reads; it writes the next
 };
 
-/// Lives on the stack of the submitting thread or inside an open task. The data are kept alive by
-/// the dependencies they come from.
+/// Lives on the stack of the submitting thread or inside an open task. The data
+/// are kept alive by the dependencies they come from.
 struct plan {
   std::uint64_t id = 0;  // 0 = not numbered yet
   task_kind kind = task_kind::task;
@@ -48,9 +49,9 @@ struct plan {
   [[nodiscard]] std::string written_names() const;
 };
 
-/// Merges repeated data, resolves places, and makes every check that needs no lock. Throws
-/// error(invalid_value) for data of another context, writes to read-only data, contradictory
-/// places, unknown devices.
+/// Merges repeated data, resolves places, and makes every check that needs no
+/// lock. Throws error(invalid_value) for data of another context, writes to
+/// read-only data, contradictory places, unknown devices.
 [[nodiscard]] plan make_plan(context& in, const task_spec& what);
 
 }  // namespace millstream::core

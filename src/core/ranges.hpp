@@ -10,12 +10,14 @@ namespace millstream::core {
 
 class data;
 
-/// Byte ranges of live registrations of one context, ordered by address. Under the context's lock.
+/// Byte ranges of live registrations of one context, ordered by address. Under
+/// the context's lock.
 class range_registry {
  public:
   /// The live datum with exactly this range, or null.
   [[nodiscard]] data* find_same(const void* block, std::size_t bytes) const;
-  /// A live datum that overlaps the range and does not merely share reading with it, or null.
+  /// A live datum that overlaps the range and does not merely share reading
+  /// with it, or null.
   [[nodiscard]] data* find_overlap(const void* block, std::size_t bytes, bool readonly) const;
   void add(const void* block, std::size_t bytes, data& what);
   void remove(const void* block, data& what) noexcept;

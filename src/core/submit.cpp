@@ -11,7 +11,8 @@
 
 namespace millstream::core {
 
-// Under the lock, in submission order. The names are only looked at during the call.
+// Under the lock, in submission order. The names are only looked at during the
+// call.
 void context::report(const plan& of) {
   trace_listener* const told = listener();
   if (told == nullptr) return;
@@ -37,7 +38,7 @@ void context::run_on_lane(const lock& held, plan& of, body_ptr& work) {
   backend::queue& queue = lanes_.queue(of.lane);
   report(of);
   task_job* const job =
-      task_job::make(shared_from_this(), of, std::move(work), end, queue.handle());
+      task_job::make(shared_from_this(), of, std::move(work), end, lanes_.at(of.lane));
   const backend::status taken = queue.run(*job);
   if (!taken.ok()) {
     job->discard();
@@ -46,11 +47,12 @@ void context::run_on_lane(const lock& held, plan& of, body_ptr& work) {
     fail(held, of, std::make_exception_ptr(named), /*known=*/true);
     throw named;
   }
-  lanes_.advance(of.lane);
+  lanes_.at(of.lane).last_job = lanes_.advance(of.lane).sequence;
   publish(held, of, end);
 }
 
-// The machine does not run bodies: this one queues work on the lane's stream, now.
+// The machine does not run bodies: this one queues work on the lane's stream,
+// now.
 void context::run_at_once(lock& held, plan& of, body_ptr& work) {
   open_task task(shared_from_this(), of.site);
   task.adopt(held, std::move(of));

@@ -27,20 +27,20 @@ std::size_t task_job::size_for(const plan& of) noexcept {
 }
 
 task_job* task_job::make(std::shared_ptr<context> in, const plan& of, body_ptr work, completion end,
-                         std::uint64_t queue) {
+                         lane& on) {
   static_assert(alignof(used) <= alignof(task_job));
   static_assert(sizeof(task_job) % alignof(used) == 0);
-  return new (base::take_block(size_for(of)))
-      task_job(std::move(in), of, std::move(work), end, queue);
+  return new (base::take_block(size_for(of))) task_job(std::move(in), of, std::move(work), end, on);
 }
 
 task_job::task_job(std::shared_ptr<context> in, const plan& of, body_ptr work, completion end,
-                   std::uint64_t queue)
+                   lane& on)
     : in_(std::move(in)),
       work_(std::move(work)),
       id_(of.id),
       end_(end),
-      queue_(queue),
+      finished_(on.finished),
+      queue_(on.lease.queue->handle()),
       site_(of.site),
       block_bytes_(static_cast<std::uint32_t>(size_for(of))),
       name_bytes_(static_cast<std::uint32_t>(of.symbol.size())),
@@ -82,6 +82,8 @@ void task_job::run() noexcept {
     const job_scope running(in_.get(), end_);
     execute();
   }
+  finished_.store(end_.sequence, std::memory_order_release);
+  in_->job_ended(exec_);
   dispose();
   g_running.fetch_sub(1);
 }
@@ -154,7 +156,7 @@ void task_job::fail(std::exception_ptr cause) noexcept {
   const plan of = as_plan();
   std::string names;
   {
-    const std::scoped_lock hold(in_->mutex());
+    const context::lock held(in_->mutex());
     names = of.written_names();
   }
   poison_outputs(*in_->failures().add(std::move(cause), id_, of.name(), std::move(names), site_,
@@ -174,6 +176,8 @@ void task_job::poison_outputs(failed_task& because) {
     const used& each = accesses()[i];
     if (writes(each.mode)) each.what->poison.add(each.version + 1, &because);
   }
+  const context::lock held(in_->mutex());
+  in_->spread_poison(held);
 }
 
 void drain_retired() noexcept {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A submitted task as its queue sees it: the body with everything it needs when its turn comes.
+/// A submitted task as its queue sees it: the body with everything it needs
+/// when its turn comes.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -9,22 +11,26 @@
 
 #include "backend/job.hpp"
 #include "core/completion.hpp"
+#include "core/lanes.hpp"
 #include "core/plan.hpp"
 
 namespace millstream::core {
 
 struct failed_task;
 
-/// One block of the pool: the object, then its accesses, its addresses and its name. It keeps the
-/// context and the data alive. At its turn it is skipped if an input is poisoned, else the body
-/// runs; what the body throws becomes the failure of the task.
+/// One block of the pool: the object, then its accesses, its addresses and its
+/// name. It keeps the context and the data alive. At its turn it is skipped if
+/// an input is poisoned, else the body runs; what the body throws becomes the
+/// failure of the task.
 class task_job final : public backend::job {
  public:
-  /// `end` is the position the job will have in its lane. Under the context's lock.
+  /// `end` is the position the job will have in its lane. Under the context's
+  /// lock.
   [[nodiscard]] static task_job* make(std::shared_ptr<context> in, const plan& of, body_ptr work,
-                                      completion end, std::uint64_t queue);
+                                      completion end, lane& on);
   void run() noexcept override;
-  /// Only notes the fact: the caller may hold locks. `drain_retired` does the rest.
+  /// Only notes the fact: the caller may hold locks. `drain_retired` does the
+  /// rest.
   void discard() noexcept override;
   /// Without any lock of the library.
   void dispose() noexcept;
@@ -37,8 +43,7 @@ class task_job final : public backend::job {
     access_mode mode;
   };
 
-  task_job(std::shared_ptr<context> in, const plan& of, body_ptr work, completion end,
-           std::uint64_t queue);
+  task_job(std::shared_ptr<context> in, const plan& of, body_ptr work, completion end, lane& on);
   ~task_job() = default;
 
   [[nodiscard]] static std::size_t size_for(const plan& of) noexcept;
@@ -61,6 +66,7 @@ class task_job final : public backend::job {
   body_ptr work_;
   std::uint64_t id_;
   completion end_;
+  std::atomic<std::uint64_t>& finished_;  // of the lane, which lives as long as the context
   std::uint64_t queue_;
   source_site site_;
   std::uint32_t block_bytes_;
@@ -71,7 +77,8 @@ class task_job final : public backend::job {
   task_kind kind_;
 };
 
-/// Disposes of jobs that were discarded. Any thread, without any lock of the library.
+/// Disposes of jobs that were discarded. Any thread, without any lock of the
+/// library.
 void drain_retired() noexcept;
 /// How many jobs are being executed right now in the process.
 [[nodiscard]] std::uint64_t running_jobs() noexcept;

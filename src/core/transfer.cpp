@@ -42,7 +42,8 @@ struct host_wait {
 
 }  // namespace
 
-// Times of copies and fills are known where queues run jobs; elsewhere they stay 0.
+// Times of copies and fills are known where queues run jobs; elsewhere they
+// stay 0.
 void context::stamp(lane_index on_lane, std::uint64_t id, bool end) {
   if (listener() == nullptr) return;
   if (lanes_.at(on_lane).place != host_place && !on().has(backend::capability::runs_jobs)) return;
@@ -72,7 +73,8 @@ completion context::copy(data& of, const instance& from, void* to, place_index t
   return end;
 }
 
-// Another device where devices reach each other, else the host, else whatever is valid.
+// Another device where devices reach each other, else the host, else whatever
+// is valid.
 const instance* context::source_of(const data& of, place_index near) const noexcept {
   const bool prefer_device = near >= 0 && options_.on.state()->has(backend::capability::peer);
   const instance* best = nullptr;
@@ -84,8 +86,19 @@ const instance* context::source_of(const data& of, place_index near) const noexc
   return best;
 }
 
-// Brings the user's buffer up to date, if it is not. With `guarded`, failures are not all known
-// yet: the copy looks at the poison record when its turn comes.
+// The host's own lanes copy too, where no lane of the device may wait for a
+// host function.
+lane_index context::copy_lane(place_index place, const completion_set& before) {
+  try {
+    return lanes_.choose(place, before);
+  } catch (const held_back&) {
+    return lanes_.choose(host_place, before);
+  }
+}
+
+// Brings the user's buffer up to date, if it is not. With `guarded`, failures
+// are not all known yet: the copy looks at the poison record when its turn
+// comes.
 void context::write_back(data& of, bool guarded) {
   instance& home = of.instances[0];
   if (!of.registered || of.bytes == 0 || of.readonly || of.is_valid(home.place)) return;
@@ -96,7 +109,7 @@ void context::write_back(data& of, bool guarded) {
   before.add(of.writer);
   before.add(home.ready);
   before.add(source->ready);
-  const lane_index on_lane = lanes_.choose(source->place, before);
+  const lane_index on_lane = copy_lane(source->place, before);
   lanes_.wait(on_lane, before);
   const completion end = copy(of, *source, home.address, home.place, on_lane,
                               copy_reason::write_back, 0, guarded ? &of.poison.word() : nullptr);
@@ -168,7 +181,8 @@ std::unique_ptr<backend::event> context::take_event() {
 
 void context::read_back(data& what, void* to) {
   constexpr const char* self_wait =
-      "a wait inside a body would wait for that body itself; wait after the body has ended";
+      "a wait inside a body would wait for that body itself; wait after the "
+      "body has ended";
   check_process();
   what.add_handle();
   const task_dep dep{untyped_data::adopt(&what), access_mode::read, {}, {}};
@@ -180,8 +194,8 @@ void context::read_back(data& what, void* to) {
   std::vector<std::shared_ptr<void>> dropped;
   lock held(mutex_);
   check_live(held, "wait");
-  // The content first, then the copy: an interrupt finds nothing that still writes to `to`. If
-  // another thread wrote meanwhile, that is the content now.
+  // The content first, then the copy: an interrupt finds nothing that still
+  // writes to `to`. If another thread wrote meanwhile, that is the content now.
   for (;;) {
     wait_for_open_tasks(held, of);
     check_contents(of);
@@ -198,7 +212,7 @@ void context::read_back(data& what, void* to) {
     throw_poisoned("wait", name, *because);
   }
   if (const instance* source = source_of(what, host_place); source != nullptr && what.bytes > 0) {
-    const lane_index on_lane = lanes_.choose(source->place, source->ready);
+    const lane_index on_lane = copy_lane(source->place, source->ready);
     lanes_.wait(on_lane, source->ready);
     completion_set copied;
     copied.add(copy(what, *source, to, host_place, on_lane, copy_reason::read_back, 0, nullptr));
@@ -212,13 +226,23 @@ void context::read_back(data& what, void* to) {
 std::uint64_t context::fence() {
   check_process();
   std::vector<std::shared_ptr<void>> dropped;
-  const lock held(mutex_);
+  lock held(mutex_);
   check_live(held, "fence");
   collect_retired(dropped);
   const auto place = static_cast<place_index>(on().driver().current_device());
-  const lane_index joined = lanes_.size() > 0 ? 0 : lanes_.choose(place, {});
-  lanes_.join_all(joined);
-  return lanes_.queue(joined).handle();
+  for (;;) {
+    const std::uint64_t unparked = on().unpark_count();
+    completion_set all;
+    for (lane_index i = 0; i < lanes_.size(); ++i)
+      all.add(lanes_.tail(i));
+    try {
+      const lane_index joined = lanes_.choose(place, all);
+      lanes_.wait(joined, all);
+      return lanes_.queue(joined).handle();
+    } catch (const held_back&) {
+      wait_for_unpark(held, unparked);
+    }
+  }
 }
 
 void context::synchronize(lane_index on_lane) {

@@ -23,7 +23,8 @@ struct registry {
   std::vector<waiter> waiters;
 };
 
-// Never destroyed: a queue's thread may unregister while static destructors run.
+// Never destroyed: a queue's thread may unregister while static destructors
+// run.
 registry& waits() {
   static auto* const all = new registry;
   return *all;
@@ -85,7 +86,8 @@ wait_registration::wait_registration(std::span<const std::thread::id> threads,
 wait_registration::~wait_registration() {
   const std::scoped_lock hold(waits().mutex);
   std::vector<waiter>& all = waits().waiters;
-  // The latest one: a job executed while its thread waits (seeded order) may wait itself.
+  // The latest one: a job executed while its thread waits (seeded order) may
+  // wait itself.
   const auto self = std::this_thread::get_id();
   const auto found = std::find_if(all.rbegin(), all.rend(),
                                   [&](const waiter& each) { return each.thread == self; });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Who waits for whom, over all contexts of the process, so that a wait that could never end is an
-/// error instead.
+/// Who waits for whom, over all contexts of the process, so that a wait that
+/// could never end is an error instead.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace millstream::core {
 
 class context;
 
-/// What the calling thread is executing for the engine right now: a job of a lane. Set by the job.
+/// What the calling thread is executing for the engine right now: a job of a
+/// lane. Set by the job.
 struct running_job {
   const context* owner = nullptr;
   completion position;
@@ -32,15 +33,17 @@ class job_scope {
   running_job before_;
 };
 
-/// The position of another lane that a waiting thread is waiting for, in that context.
+/// The position of another lane that a waiting thread is waiting for, in that
+/// context.
 struct awaited_position {
   const context* owner = nullptr;
   completion position;
 };
 
-/// Registers a wait of this thread for as long as the object lives. Throws error(deadlock, text)
-/// from the constructor if the wait would close a cycle of waiting threads and the jobs they run:
-/// then nothing is registered. Takes a process-wide innermost lock; cheap next to blocking.
+/// Registers a wait of this thread for as long as the object lives. Throws
+/// error(deadlock, text) from the constructor if the wait would close a cycle
+/// of waiting threads and the jobs they run: then nothing is registered. Takes
+/// a process-wide innermost lock; cheap next to blocking.
 class wait_registration {
  public:
   wait_registration(std::span<const std::thread::id> threads,
