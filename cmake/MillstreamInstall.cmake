@@ -21,16 +21,18 @@ install(FILES ${PROJECT_BINARY_DIR}/millstream-config.cmake
   DESTINATION ${package_dir} COMPONENT devel)
 
 # A static library hands its own dependencies on to every program that links it.
-set(link_always "-pthread")
+set(pc_cflags "-pthread")
+set(pc_libs "-pthread")
 if(BUILD_SHARED_LIBS)
-  set(cflags_extra "-DMILLSTREAM_SHARED")
+  string(APPEND pc_cflags " -DMILLSTREAM_SHARED")
 else()
   foreach(library IN LISTS CMAKE_DL_LIBS)
-    string(APPEND link_always " -l${library}")
+    string(APPEND pc_libs " -l${library}")
   endforeach()
 endif()
 # Relative to the file itself, so that the installed folder may be moved.
 file(RELATIVE_PATH pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+string(REGEX REPLACE "/$" "" pc_prefix ${pc_prefix})
 configure_file(${PROJECT_SOURCE_DIR}/cmake/millstream.pc.in
   ${PROJECT_BINARY_DIR}/millstream.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/millstream.pc
