@@ -46,8 +46,8 @@ struct source_site {
       : file(file_name), line(line_number) {}
   /// Implicit, so that an argument `std::source_location at = std::source_location::current()`
   /// can be handed on.
-  constexpr source_site(
-      const std::source_location& at) noexcept  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  constexpr source_site(const std::source_location& at) noexcept
       : file(at.file_name()), line(at.line()) {}
 };
 

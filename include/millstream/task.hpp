@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Tasks: their options, what their bodies are given, and tasks whose list of dependencies is only
+/// known at run time. `context::task` is in context.hpp.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <millstream/data.hpp>
+#include <millstream/untyped.hpp>
+#include <millstream/view.hpp>
+
+namespace millstream::inline v1 {
+
+/// Where a task's own asynchronous work belongs: the optional first parameter of a body, and the
+/// result of `context::fence`.
+class stream {
+ public:
+  stream() noexcept = default;
+  stream(void* native, std::uint64_t number, int device) noexcept
+      : native_(native), number_(number), device_(device) {}
+  explicit stream(const body_call& call) noexcept : stream(call.stream, call.queue, call.device) {}
+
+  /// The native stream (a cudaStream_t); null on host devices, where the body itself is the work.
+  [[nodiscard]] void* get() const noexcept { return native_; }
+  /// Its number, never zero (a default-constructed stream has none).
+  [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+  /// Device number; -1 = host.
+  [[nodiscard]] int device() const noexcept { return device_; }
+  /// Blocks until everything queued on it so far has ended. Throws error(invalid_value) when it is
+  /// gone.
+  void synchronize() const { millstream::synchronize(number_); }
+
+ private:
+  void* native_ = nullptr;
+  std::uint64_t number_ = 0;
+  int device_ = -1;
+};
+
+/// What a task is besides its dependencies and its body. Give it first:
+/// `ctx.task({.symbol = "axpy"}, x.read(), y.rw(), body)`.
+struct task_options {
+  std::string_view symbol{};  ///< name in errors and traces; read during the call only
+  exec_place place{};
+  source_site site = std::source_location::current();  ///< line of the braces
+};
+
+namespace detail {
+
+/// "double", for messages.
+template <class T>
+[[nodiscard]] constexpr std::string_view type_name() noexcept {
+  std::string_view text = __PRETTY_FUNCTION__;
+  text.remove_prefix(text.find("T = ") + 4);
+  return text.substr(0, text.find_first_of(";]"));
+}
+
+/// What a dynamic_task keeps of a dependency, to check `get`.
+struct dynamic_view {
+  std::string_view element;  ///< without const; empty for tokens
+  bool is_const = false;
+  std::size_t rank = 0;
+  std::array<std::size_t, max_rank> extents{};
+};
+
+template <class T, std::size_t Rank>
+[[nodiscard]] dynamic_view describe(const view_dep<T, Rank>& dep) noexcept {
+  dynamic_view what{type_name<std::remove_const_t<T>>(), std::is_const_v<T>, Rank, {}};
+  for (std::size_t d = 0; d != Rank; ++d)
+    what.extents[d] = dep.extents.extent(d);
+  return what;
+}
+[[nodiscard]] inline dynamic_view describe(const token_dep&) noexcept {
+  return {};
+}
+
+[[nodiscard]] inline std::string view_text(std::string_view element, bool is_const,
+                                           std::size_t rank) {
+  return "view<" + std::string(is_const ? "const " : "") + std::string(element) + ", " +
+         std::to_string(rank) + ">";
+}
+
+template <class View>
+struct view_traits;
+template <class T, std::size_t Rank>
+struct view_traits<view<T, Rank>> {
+  using element = T;
+  static constexpr std::size_t rank = Rank;
+};
+
+/// The typed dependencies; `task_dep` itself has no view.
+template <class Dep>
+concept typed_dep = requires {
+  typename std::remove_cvref_t<Dep>::binding_type;
+};
+
+}  // namespace detail
+
+/// A task whose dependencies are added one by one and whose body is the caller's own code between
+/// `start()` and `end()`:
+///
+///     auto t = ctx.task();
+///     for (auto& x : inputs) t.add_deps(x.read());
+///     t.add_deps(sum.rw());
+///     t.start();                 // on host devices: blocks until the data is ready
+///     auto s = t.get<view<double>>(inputs.size());
+///     ...
+///     t.end();
+///
+/// Leaving the scope by an exception, or otherwise without `end`, makes the task a failed one: what
+/// it was to write is poisoned. Used by one thread at a time. See untyped_task for what is thrown.
+class dynamic_task : public untyped_task {
+ public:
+  dynamic_task() noexcept = default;
+  dynamic_task(const untyped_context& in, const task_options& options)
+      : untyped_task(in, options.site) {
+    if (options.place != exec_place{}) untyped_task::set_place(options.place);
+    if (!options.symbol.empty()) untyped_task::set_symbol(options.symbol);
+  }
+
+  /// Before start.
+  template <class... Deps>
+  dynamic_task& add_deps(const Deps&... deps) {
+    static_assert((detail::typed_dep<Deps> && ...),
+                  "add_deps takes accesses, such as x.read(), y.write() or z.rw()");
+    (add_one(deps), ...);
+    return *this;
+  }
+  dynamic_task& set_symbol(std::string_view name) {
+    untyped_task::set_symbol(name);
+    return *this;
+  }
+  dynamic_task& set_place(exec_place place) {
+    untyped_task::set_place(place);
+    return *this;
+  }
+
+  /// Between start and end: dependency `index`, tokens counted. `View` is `view<T, Rank>`, with
+  /// const T for a `read()` (a writable one may be seen as const too). Throws error(invalid_type)
+  /// for any other view, error(out_of_range) past the list, error(usage) when not open or for a
+  /// token.
+  template <class View>
+  [[nodiscard]] View get(std::size_t index) const {
+    using element = typename detail::view_traits<View>::element;
+    constexpr std::size_t rank = View::rank;
+    void* const block = pointer(index);
+    const detail::dynamic_view& what = views_.at(index);
+    if (what.element != detail::type_name<std::remove_const_t<element>>() || what.rank != rank ||
+        (what.is_const && !std::is_const_v<element>)) {
+      throw_wrong_view(index, detail::view_text(detail::type_name<std::remove_const_t<element>>(),
+                                                std::is_const_v<element>, rank));
+    }
+    std::array<std::size_t, rank> extents{};
+    for (std::size_t d = 0; d != rank; ++d)
+      extents[d] = what.extents[d];
+    return View(static_cast<element*>(block), shape<rank>(extents));
+  }
+  /// Between start and end.
+  [[nodiscard]] stream get_stream() const { return stream(call()); }
+
+ private:
+  template <class Dep>
+  void add_one(const Dep& dep) {
+    static_assert(!Dep::is_reduction, "reduce() is for parallel_for; use rw() in a task");
+    views_.reserve(views_.size() + 1);
+    add_dep(dep);
+    views_.push_back(detail::describe(dep));
+  }
+  [[noreturn]] void throw_wrong_view(std::size_t index, const std::string& asked) const {
+    const detail::dynamic_view& what = views_[index];
+    const std::string given = detail::view_text(what.element, what.is_const, what.rank);
+    throw error(errc::invalid_type, name() + " was asked for dependency " + std::to_string(index) +
+                                        " as " + asked + ", but it is " + given + "; ask for get<" +
+                                        given + ">(" + std::to_string(index) + ")");
+  }
+
+  std::vector<detail::dynamic_view> views_;
+};
+
+namespace detail {
+
+/// What can be wrong with the arguments of task, host_launch and parallel_for. Each has its own
+/// message in `check_arguments`.
+enum class fault {
+  none,
+  no_body,
+  bare_data,
+  untyped_access,
+  late_option,
+  unknown_argument,
+  stray_reduction,
+  body_not_kept,
+  body_signature,
+};
+
+template <class Argument, bool IsLoop>
+[[nodiscard]] consteval fault dep_fault() {
+  using plain = std::remove_cvref_t<Argument>;
+  if constexpr (typed_dep<plain>) {
+    return plain::is_reduction && !IsLoop ? fault::stray_reduction : fault::none;
+  } else if constexpr (std::is_base_of_v<task_dep, plain>) {
+    return fault::untyped_access;
+  } else if constexpr (std::is_base_of_v<untyped_data, plain>) {
+    return fault::bare_data;
+  } else if constexpr (std::is_same_v<plain, exec_place> || std::is_same_v<plain, task_options>) {
+    return fault::late_option;
+  } else {
+    return fault::unknown_argument;
+  }
+}
+
+/// The first fault among the dependencies, in order.
+template <bool IsLoop, class... Arguments>
+[[nodiscard]] consteval fault deps_fault() {
+  fault first = fault::none;
+  ((first = first != fault::none ? first : dep_fault<Arguments, IsLoop>()), ...);
+  return first;
+}
+
+template <class Argument>
+[[nodiscard]] consteval fault last_fault() {
+  using plain = std::remove_cvref_t<Argument>;
+  if constexpr (std::is_base_of_v<task_dep, plain>) return fault::no_body;
+  if constexpr (std::is_base_of_v<untyped_data, plain>) return fault::bare_data;
+  if constexpr (!std::is_constructible_v<std::decay_t<Argument>, Argument>) {
+    return fault::body_not_kept;
+  }
+  return fault::none;
+}
+
+/// The dependencies of one call: which of them give the body an argument.
+template <class... Deps>
+struct dep_list {
+  static constexpr std::size_t kept_count = (std::size_t{0} + ... + (Deps::is_token ? 0U : 1U));
+  [[nodiscard]] static consteval std::array<std::size_t, kept_count> kept() {
+    std::array<std::size_t, kept_count> positions{};
+    [[maybe_unused]] std::size_t next = 0;
+    [[maybe_unused]] std::size_t position = 0;
+    ((Deps::is_token ? ++position : positions[next++] = position++), ...);
+    return positions;
+  }
+  static constexpr auto positions = kept();
+  using bindings = std::tuple<typename Deps::binding_type...>;
+  template <std::size_t I>
+  using argument = typename std::tuple_element_t<positions[I], bindings>::argument;
+  using sequence = std::make_index_sequence<kept_count>;
+};
+
+/// Whether `Body` can be called with `First...` and then the arguments of the dependencies.
+template <class Body, class List, class... First>
+[[nodiscard]] consteval bool accepts() {
+  return []<std::size_t... I>(std::index_sequence<I...>) {
+    return std::is_invocable_v<Body&, First..., typename List::template argument<I>...>;
+  }
+  (typename List::sequence{});
+}
+
+/// The erased form of a task's body: what it needs to rebuild the views, and the user's callable.
+template <class Body, class List>
+class task_call {
+ public:
+  template <class Callable>
+  task_call(typename List::bindings bindings, Callable&& body)
+      : bindings_(std::move(bindings)), body_(std::forward<Callable>(body)) {}
+
+  void operator()(const body_call& call) { invoke(call, typename List::sequence{}); }
+
+ private:
+  template <std::size_t... I>
+  void invoke([[maybe_unused]] const body_call& call, std::index_sequence<I...>) {
+    if constexpr (accepts<Body, List>()) {
+      pass(argument<I>(call)...);
+    } else {
+      pass(stream(call), argument<I>(call)...);
+    }
+  }
+  /// Bodies see the arguments as const, so that `auto&` works too.
+  template <class... Values>
+  void pass(const Values&... values) {
+    static_cast<void>(body_(values...));
+  }
+  template <std::size_t I>
+  [[nodiscard]] auto argument(const body_call& call) const {
+    constexpr std::size_t position = List::positions[I];
+    return std::get<position>(bindings_).bind(call.pointers[position]);
+  }
+
+  [[no_unique_address]] typename List::bindings bindings_;
+  [[no_unique_address]] Body body_;
+};
+
+/// Copies the untyped part of an lvalue dependency, moves that of a temporary.
+[[nodiscard]] inline task_dep take(const task_dep& dep) {
+  return dep;
+}
+[[nodiscard]] inline task_dep take(task_dep&& dep) noexcept {
+  return std::move(dep);
+}
+
+/// Submits `work` with these dependencies; the list lives on the stack during the call.
+template <class... Deps>
+void submit(untyped_context& in, task_kind kind, const task_options& options, body_ptr work,
+            Deps&&... deps) {
+  const std::array<task_dep, sizeof...(Deps)> list{take(std::forward<Deps>(deps))...};
+  task_spec spec;
+  spec.kind = kind;
+  spec.place = options.place;
+  spec.symbol = options.symbol;
+  spec.site = options.site;
+  if constexpr (sizeof...(Deps) > 0) {
+    if (spec.site.file == nullptr) spec.site = list[0].site;
+  }
+  spec.deps = list;
+  in.submit(spec, std::move(work));
+}
+
+/// One readable message per fault. `Where` makes each call one of its own, so that every mistake of
+/// a file is reported and not only the first of its kind.
+template <fault What, class... Where>
+constexpr void report() {
+  static_assert(What != fault::no_body,
+                "the last argument must be the body, a callable; for a task written between "
+                "start() and end() use ctx.task() without arguments and add_deps()");
+  static_assert(What != fault::bare_data,
+                "a dependency must say how the task uses the data: write x.read(), x.write() or "
+                "x.rw() instead of x");
+  static_assert(What != fault::untyped_access,
+                "an untyped dependency has no view to give to the body; use a logical_data, or "
+                "submit() of untyped_context");
+  static_assert(What != fault::late_option,
+                "the place or the options of a task must be its first argument");
+  static_assert(What != fault::unknown_argument,
+                "arguments must be ([place or options,] dependencies such as x.read() or y.rw(), "
+                "body)");
+  static_assert(What != fault::stray_reduction,
+                "reduce() is for parallel_for; use rw() or write() in other tasks");
+  static_assert(What != fault::body_not_kept,
+                "the body is kept until the task runs, so it must be copyable, or moved in with "
+                "std::move(body)");
+  static_assert(What != fault::body_signature,
+                "task body must accept ([stream,] one view per non-token dependency, in their "
+                "order, by value or const reference): view<const T, Rank> for read(), "
+                "view<T, Rank> for write() and rw()");
+}
+
+/// Takes the arguments of `task` and `host_launch` apart: dependencies, then the body.
+template <class... Arguments>
+class task_arguments {
+  static constexpr std::size_t dep_count = sizeof...(Arguments) - 1;
+  using tuple = std::tuple<Arguments&&...>;
+  using body_argument = std::tuple_element_t<dep_count, tuple>;
+  using body_type = std::decay_t<body_argument>;
+
+  template <std::size_t... I>
+  static consteval fault find_fault(std::index_sequence<I...>) {
+    constexpr fault deps = deps_fault<false, std::tuple_element_t<I, tuple>...>();
+    constexpr fault last = last_fault<body_argument>();
+    if constexpr (deps != fault::none || last != fault::none) {
+      return deps != fault::none ? deps : last;
+    } else {
+      using list = dep_list<std::remove_cvref_t<std::tuple_element_t<I, tuple>>...>;
+      return accepts<body_type, list>() || accepts<body_type, list, const stream&>()
+                 ? fault::none
+                 : fault::body_signature;
+    }
+  }
+  template <std::size_t... I>
+  static void run(untyped_context& in, task_kind kind, const task_options& options,
+                  const tuple& all, std::index_sequence<I...>) {
+    using list = dep_list<std::remove_cvref_t<std::tuple_element_t<I, tuple>>...>;
+    auto work = make_body(task_call<body_type, list>(
+        {std::get<I>(all).binding()...}, static_cast<body_argument>(std::get<dep_count>(all))));
+    detail::submit(in, kind, options, std::move(work),
+                   static_cast<std::tuple_element_t<I, tuple>>(std::get<I>(all))...);
+  }
+
+ public:
+  static void submit(untyped_context& in, task_kind kind, const task_options& options,
+                     Arguments&&... arguments) {
+    using deps = std::make_index_sequence<dep_count>;
+    constexpr fault what = find_fault(deps{});
+    report<what, Arguments...>();
+    if constexpr (what == fault::none) {
+      run(in, kind, options, tuple(std::forward<Arguments>(arguments)...), deps{});
+    }
+  }
+};
+
+}  // namespace detail
+
+}  // namespace millstream::inline v1
