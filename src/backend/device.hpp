@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "backend/capability.hpp"
 #include "backend/event.hpp"
@@ -36,12 +39,17 @@ class device {
   [[nodiscard]] virtual int queue_hint() const noexcept = 0;
 
   /// How many queues of this device may wait for unfinished host functions at a time without
-  /// disturbing others.
+  /// disturbing others. Such a queue also takes only a limited number of operations ahead before
+  /// its calls block.
   [[nodiscard]] virtual int parked_queue_limit() const noexcept {
     return std::numeric_limits<int>::max();
   }
 
   [[nodiscard]] virtual result<std::unique_ptr<queue>> make_queue() = 0;
+  /// A queue on a native stream of somebody else (`queue::handle` of the answer; 0 means the
+  /// default stream). The stream belongs to this device, lives at least as long as the queue, and
+  /// is never destroyed by it. `unsupported` where there are no native streams.
+  [[nodiscard]] virtual result<std::unique_ptr<queue>> adopt(std::uint64_t native_stream);
   [[nodiscard]] virtual result<std::unique_ptr<event>> make_event() = 0;
 
   /// Memory of this device (page-locked host memory on the host side), at least 256-byte aligned,
@@ -53,8 +61,22 @@ class device {
   virtual status release(void* block, std::size_t bytes, queue& order) = 0;
   [[nodiscard]] virtual memory_info memory() const noexcept = 0;
 
+  /// The same for memory that the host and all devices address (capability::managed, home
+  /// memory_home::managed), which `memory` does not count. May take the driver a while.
+  [[nodiscard]] virtual result<void*> allocate_managed(std::size_t bytes, queue& order);
+  virtual status release_managed(void* block, std::size_t bytes, queue& order);
+
   [[nodiscard]] virtual result<std::unique_ptr<program>> load(std::span<const std::byte> image) = 0;
   [[nodiscard]] virtual result<std::unique_ptr<graph>> make_graph() = 0;
+  /// An empty graph for `queue::begin_capture` (capability::capture_to_graph); on a machine
+  /// without capability::graphs nothing else can be done with it.
+  [[nodiscard]] virtual result<std::unique_ptr<graph>> make_capture_target();
+
+  /// Parts of this device that compute independently (capability::green_contexts): `parts` devices
+  /// with at least `smallest` multiprocessors each, disjoint. `index` and memory are those of this
+  /// device; queues and launches are their own. The caller owns them; queues made on them go
+  /// first. `invalid_value` where the device has not that many. May take long.
+  [[nodiscard]] virtual result<std::vector<std::unique_ptr<device>>> split(int parts, int smallest);
 };
 
 }  // namespace millstream::backend

@@ -13,6 +13,7 @@
 #include "backend/call.hpp"
 #include "backend/capability.hpp"
 #include "backend/device.hpp"
+#include "backend/range.hpp"
 
 namespace millstream::backend {
 
@@ -37,6 +38,16 @@ class machine {
   /// that (page-locking); a no-op elsewhere.
   virtual status register_memory(void* block, std::size_t bytes) = 0;
   virtual status unregister_memory(void* block) = 0;
+
+  /// Lets kernels of device `by` touch memory of device `of`; copies see to it themselves.
+  /// `unsupported` where they cannot reach each other. May take the driver a while at the first
+  /// time.
+  virtual status enable_peer(int by, int of);
+  /// A range of addresses of its own, at least `bytes` long (capability::vmm), without memory yet.
+  [[nodiscard]] virtual result<std::unique_ptr<virtual_range>> reserve_range(std::size_t bytes);
+  /// A device of the given native context, which somebody else made and which outlives it; the
+  /// caller owns the device. `unsupported` where there are no native contexts.
+  [[nodiscard]] virtual result<std::unique_ptr<device>> adopt_context(std::uint64_t native);
 
   /// Calls made so far by kind. Only counted where this is the machine's purpose (null) or a test
   /// asked for it; zeros elsewhere.

@@ -106,7 +106,14 @@ class queue {
   /// Recording (capability::capture_to_graph): work issued to the native stream until
   /// `end_capture` becomes nodes of `into` behind `after`.
   virtual status begin_capture(graph& into, std::span<graph_node* const> after) = 0;
+  /// Also takes back a capture that failed; then `last` is null.
   virtual status end_capture(graph& into, graph_node** last) = 0;
+
+  /// Whether what is queued is being recorded at the moment, by us or by somebody else. Where the
+  /// queue waits for a mark set on a recorded queue, it is recorded too, until the recording ends.
+  /// Then only copy, fill, launch, record, wait, allocate and release may be used, and marks
+  /// cannot be waited for on the host.
+  [[nodiscard]] virtual result<bool> is_capturing() { return false; }
 };
 
 }  // namespace millstream::backend

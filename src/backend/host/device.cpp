@@ -32,12 +32,24 @@ result<std::unique_ptr<backend::event>> device::make_event() {
   });
 }
 
-result<void*> device::allocate(std::size_t bytes, backend::queue& /*order*/) {
+// Blocks come back when the release had its turn, so a free one is ready for every queue.
+result<void*> device::take(arena& from, std::size_t bytes) {
   if (status refused = machine_->gate.pass(call::allocate, who_); !refused) return refused;
-  // Blocks come back when the release had its turn, so a free one is ready for every queue.
-  result<void*> taken = memory_.take(bytes);
+  result<void*> taken = from.take(bytes);
   if (taken && taken.value() != nullptr) machine_->live.add(1);
   return taken;
+}
+
+result<void*> device::allocate(std::size_t bytes, backend::queue& /*order*/) {
+  return take(memory_, bytes);
+}
+
+result<void*> device::allocate_managed(std::size_t bytes, backend::queue& /*order*/) {
+  return take(*machine_->memory.host, bytes);
+}
+
+status device::release_managed(void* block, std::size_t bytes, backend::queue& order) {
+  return static_cast<queue&>(order).release(*machine_->memory.host, block, bytes);
 }
 
 status device::release(void* block, std::size_t bytes, backend::queue& order) {

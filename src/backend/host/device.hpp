@@ -24,6 +24,9 @@ class device final : public backend::device {
   [[nodiscard]] result<void*> allocate(std::size_t bytes, backend::queue& order) override;
   status release(void* block, std::size_t bytes, backend::queue& order) override;
   [[nodiscard]] memory_info memory() const noexcept override;
+  /// Memory of the host side, which jobs everywhere may touch.
+  [[nodiscard]] result<void*> allocate_managed(std::size_t bytes, backend::queue& order) override;
+  status release_managed(void* block, std::size_t bytes, backend::queue& order) override;
   [[nodiscard]] result<std::unique_ptr<program>> load(std::span<const std::byte> image) override;
   [[nodiscard]] result<std::unique_ptr<graph>> make_graph() override;
 
@@ -34,6 +37,8 @@ class device final : public backend::device {
   const std::string name_;
   const std::string who_;
   arena& memory_;
+
+  [[nodiscard]] result<void*> take(arena& from, std::size_t bytes);
 };
 
 }  // namespace millstream::backend::host

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "backend/event.hpp"
-#include "backend/host/lane.hpp"
 #include "backend/host/state.hpp"
+#include "backend/lane.hpp"
 #include "backend/live_count.hpp"
 
 namespace millstream::backend::host {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "backend/host/event.hpp"
-#include "backend/host/worker.hpp"
 #include "backend/missing.hpp"
 #include "backend/queue_number.hpp"
+#include "backend/worker.hpp"
 
 namespace millstream::backend::host {
 namespace {

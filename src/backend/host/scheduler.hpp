@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/host/lane.hpp"
+#include "backend/lane.hpp"
 #include "base/random.hpp"
 
 namespace millstream::backend::host {

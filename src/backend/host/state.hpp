@@ -7,8 +7,8 @@
 
 #include "backend/arena_set.hpp"
 #include "backend/call_gate.hpp"
-#include "backend/host/lane.hpp"
 #include "backend/host/scheduler.hpp"
+#include "backend/lane.hpp"
 #include "backend/live_count.hpp"
 
 namespace millstream::backend::host {

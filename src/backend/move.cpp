@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/host/move.hpp"
+#include "backend/move.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-namespace millstream::backend::host {
+#include "backend/block.hpp"
+
+namespace millstream::backend {
 namespace {
 
 void move_axis(const copy_request& request, std::uint32_t axis, std::byte* to,
@@ -18,21 +20,6 @@ void move_axis(const copy_request& request, std::uint32_t axis, std::byte* to,
     move_axis(request, axis + 1, to + step * request.to_strides[axis],
               from + step * request.from_strides[axis]);
   }
-}
-
-/// Joins the innermost two axes while rows follow one another without gaps on both sides, so that
-/// a contiguous block becomes one row.
-copy_request joined(copy_request request) noexcept {
-  while (request.rank > 1) {
-    const std::uint32_t rows = request.rank - 2;
-    const auto row_bytes = static_cast<std::ptrdiff_t>(request.extents[rows + 1]);
-    const bool gap_free =
-        request.to_strides[rows] == row_bytes && request.from_strides[rows] == row_bytes;
-    if (!gap_free) break;
-    request.extents[rows] *= request.extents[rows + 1];
-    --request.rank;
-  }
-  return request;
 }
 
 }  // namespace
@@ -55,4 +42,4 @@ void fill_block(const fill_request& request) noexcept {
   }
 }
 
-}  // namespace millstream::backend::host
+}  // namespace millstream::backend

@@ -4,10 +4,10 @@
 
 #include "backend/queue.hpp"
 
-namespace millstream::backend::host {
+namespace millstream::backend {
 
 /// Both take requests that were checked (backend/request.hpp).
 void move_block(const copy_request& request) noexcept;
 void fill_block(const fill_request& request) noexcept;
 
-}  // namespace millstream::backend::host
+}  // namespace millstream::backend

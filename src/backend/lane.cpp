@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/host/lane.hpp"
+#include "backend/lane.hpp"
 
-#include "backend/host/move.hpp"
+#include "backend/move.hpp"
 
-namespace millstream::backend::host {
+namespace millstream::backend {
 namespace {
 
 struct executor {
@@ -30,6 +30,7 @@ struct executor {
   void operator()(const wait_turn& turn) const noexcept {
     turn.behind->wait_until(turn.position, no_limit);
   }
+  void operator()(const std::unique_ptr<own_turn>& turn) const noexcept { turn->carry_out(); }
 };
 
 }  // namespace
@@ -38,4 +39,4 @@ void carry_out(operation& turn, bool discards_jobs) noexcept {
   std::visit(executor{discards_jobs}, turn);
 }
 
-}  // namespace millstream::backend::host
+}  // namespace millstream::backend

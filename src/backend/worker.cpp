@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "backend/host/worker.hpp"
+#include "backend/worker.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -8,7 +8,7 @@
 #include "backend/guarded.hpp"
 #include "base/thread.hpp"
 
-namespace millstream::backend::host {
+namespace millstream::backend {
 namespace {
 
 constexpr std::uint64_t nobody = std::numeric_limits<std::uint64_t>::max();
@@ -17,8 +17,9 @@ constexpr std::size_t kept_room = 4096;
 
 }  // namespace
 
-worker::worker(std::string who, std::shared_ptr<const void> kept)
-    : who_(std::move(who)), kept_(std::move(kept)), wake_at_(nobody) {}
+worker::worker(std::string who, std::shared_ptr<const void> kept,
+               std::atomic<std::uint64_t>* counter)
+    : lane(counter), who_(std::move(who)), kept_(std::move(kept)), wake_at_(nobody) {}
 
 status worker::add(operation&& next) {
   return guarded(who_, [&]() -> status {
@@ -57,7 +58,7 @@ void worker::serve() noexcept {
       count_done();
     }
     batch.clear();
-    if (batch.capacity() > kept_room) batch = {};
+    if (batch.capacity() > kept_room) batch = std::vector<operation>();
   }
 }
 
@@ -107,4 +108,4 @@ void worker::close() noexcept {
   added_.notify_one();
 }
 
-}  // namespace millstream::backend::host
+}  // namespace millstream::backend

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/host/lane.hpp"
+#include "backend/lane.hpp"
 
-namespace millstream::backend::host {
+namespace millstream::backend {
 
 /// The thread starts with the first operation, parks when there is nothing to do, and ends after
 /// the lane was closed and all operations were carried out. Nobody joins it; it owns a share of the
@@ -17,8 +17,9 @@ namespace millstream::backend::host {
 /// any moment.
 class worker final : public lane {
  public:
-  /// `who` begins the texts of failures; `kept` is what the operations refer to.
-  worker(std::string who, std::shared_ptr<const void> kept);
+  /// `who` begins the texts of failures; `kept` is what the operations and the counter refer to.
+  worker(std::string who, std::shared_ptr<const void> kept,
+         std::atomic<std::uint64_t>* counter = nullptr);
 
   status add(operation&& next) override;
   bool poll(std::uint64_t position) noexcept override { return passed(position); }
@@ -46,4 +47,4 @@ class worker final : public lane {
   std::atomic<std::uint64_t> wake_at_;  // the first position somebody waits for
 };
 
-}  // namespace millstream::backend::host
+}  // namespace millstream::backend
