@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mistakes in making and using data. See check.py.
+#include <string>
+#include <vector>
+
+#include <millstream/millstream.hpp>
+
+namespace ms = millstream;
+
+void write_to_const_data(ms::context& ctx, const std::vector<double>& input) {
+  auto x = ctx.logical_data(input);
+#ifdef CORRECT
+  static_cast<void>(x.read());
+#else
+  static_cast<void>(x.write());  // expect: write() needs data registered from a non-const buffer
+#endif
+}
+
+void modify_const_data(ms::context& ctx, const std::vector<float>& input) {
+  auto x = ctx.logical_data(input);
+#ifdef CORRECT
+  static_cast<void>(x.read());
+#else
+  static_cast<void>(x.rw());  // expect: rw() needs data registered from a non-const buffer
+#endif
+}
+
+void vector_of_bool(ms::context& ctx) {
+#ifdef CORRECT
+  std::vector<char> flags(3);
+  static_cast<void>(ctx.logical_data(flags));
+#else
+  static_cast<void>(ctx.logical_data(std::vector<bool>(3)));  // expect: std::vector<bool> has no elements
+#endif
+}
+
+void elements_that_own_memory(ms::context& ctx) {
+#ifdef CORRECT
+  std::vector<char> names(3);
+  static_cast<void>(ctx.logical_data(names));
+#else
+  std::vector<std::string> names(3);
+  static_cast<void>(ctx.logical_data(names));  // expect: elements of logical data must be trivially copyable
+#endif
+}
+
+struct large {
+  double values[4];
+};
+void fill_of_large_elements(ms::context& ctx) {
+#ifdef CORRECT
+  auto x = ctx.logical_data<double>(3);
+  ctx.fill(x, 1.0);
+#else
+  auto x = ctx.logical_data<large>(3);
+  ctx.fill(x, large{});  // expect: fill takes elements of at most 16 bytes
+#endif
+}

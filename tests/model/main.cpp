@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Random programs against the sequential oracle.
+///
+///   millstream_model [GoogleTest options]
+///       [--first=S] [--programs=N]  programs with the seeds S, S+1, ... (1, 120)
+///       [--schedules=N]             schedule seeds per program besides the run without one (64)
+///       [--program=S]               this program only
+///       [--schedule=T|free]         this schedule seed only, or only real overlap
+///       [--repeat=N]                how often the run without a seed is made (1)
+///       [--print]                   show the programs instead of playing them
+///
+/// MILLSTREAM_MODEL_PROGRAMS replaces the default of --programs.
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/model/generator.hpp"
+#include "tests/model/shrinker.hpp"
+#include "tests/scenario/oracle.hpp"
+#include "tests/scenario/player.hpp"
+#include "tests/scenario/watchdog.hpp"
+
+namespace millstream::model {
+namespace {
+
+using scenario::forecast;
+using scenario::program;
+using scenario::run_options;
+
+constexpr unsigned patience_seconds = 60;
+constexpr std::size_t most_plays_to_shrink = 2000;
+constexpr std::size_t thread_count = 4;
+
+struct settings {
+  std::uint64_t first = 1;
+  std::uint64_t programs = 120;
+  std::uint64_t schedules = 64;
+  std::uint64_t repeat = 1;
+  std::optional<std::uint64_t> schedule;
+  bool only_free = false;
+  bool print = false;
+};
+
+settings& how() {
+  static settings all;
+  return all;
+}
+
+std::string command(const std::string& test, std::uint64_t seed, const run_options& options) {
+  return "millstream_model --gtest_filter=" + test + " --program=" + std::to_string(seed) +
+         " --schedule=" + (options.seed ? std::to_string(*options.seed) : "free --repeat=100");
+}
+
+std::vector<run_options> schedules() {
+  std::vector<run_options> all;
+  const settings& wanted = how();
+  if (wanted.schedule) return {{"host", wanted.schedule}};
+  all.resize(wanted.repeat);
+  for (std::uint64_t seed = 1; seed <= wanted.schedules && !wanted.only_free; ++seed) {
+    all.push_back({"host", seed});
+  }
+  return all;
+}
+
+/// Calls `play` with each program seed and each schedule until something is wrong.
+template <class Play>
+void sweep(const std::string& test, const Play& play) {
+  scenario::watchdog dog(patience_seconds);
+  for (std::uint64_t seed = how().first; seed < how().first + how().programs; ++seed) {
+    for (const run_options& options : schedules()) {
+      dog.guard(command(test, seed, options));
+      for (const std::string& problem : play(seed, options)) ADD_FAILURE() << problem;
+      if (!testing::Test::HasFailure()) continue;
+      std::cout << "\nagain: " << command(test, seed, options) << "\n";
+      return;
+    }
+  }
+}
+
+bool fails_somehow(const program& what) {
+  const forecast plan = scenario::predict(what);
+  for (std::uint64_t seed = 1; seed <= 16; ++seed) {
+    if (!scenario::play(what, plan, {"host", seed}).empty()) return true;
+    if (!scenario::play(what, plan, {"host", std::nullopt}).empty()) return true;
+  }
+  return false;
+}
+
+void show_small(const program& failing) {
+  if (!fails_somehow(failing)) {
+    std::cout << "it did not happen again, so the whole program:\n" << scenario::print(failing);
+    return;
+  }
+  std::cout << "a smaller program with a fault, as a scenario:\n"
+            << scenario::print(shrink(failing, fails_somehow, most_plays_to_shrink));
+}
+
+TEST(Model, RandomProgramsGiveTheResultOfSequentialExecution) {
+  std::optional<program> failing;
+  sweep("Model.Random*", [&](std::uint64_t seed, const run_options& options) {
+    const program what = generate(seed);
+    if (how().print) {
+      std::cout << scenario::print(what) << "\n";
+      return std::vector<std::string>{};
+    }
+    std::vector<std::string> problems = scenario::play(what, scenario::predict(what), options);
+    if (!problems.empty()) failing = what;
+    return problems;
+  });
+  if (failing) show_small(*failing);
+}
+
+TEST(Model, ThreadsThatShareAContextEachGetTheirOwnResult) {
+  sweep("Model.Threads*", [&](std::uint64_t seed, const run_options& options) {
+    const std::vector<program> all = generate_together(seed, thread_count);
+    std::vector<forecast> plans;
+    for (const program& one : all) {
+      if (how().print) std::cout << scenario::print(one) << "\n";
+      plans.push_back(scenario::predict(one));
+    }
+    if (how().print) return std::vector<std::string>{};
+    return scenario::play_together(all, plans, {shared_name}, options);
+  });
+}
+
+std::optional<std::uint64_t> number_option(std::string_view argument, std::string_view name) {
+  if (!argument.starts_with(name)) return std::nullopt;
+  return std::stoull(std::string(argument.substr(name.size())));
+}
+
+void take_argument(std::string_view argument) {
+  settings& wanted = how();
+  if (const auto first = number_option(argument, "--first=")) {
+    wanted.first = *first;
+  } else if (const auto programs = number_option(argument, "--programs=")) {
+    wanted.programs = *programs;
+  } else if (const auto schedules = number_option(argument, "--schedules=")) {
+    wanted.schedules = *schedules;
+  } else if (const auto repeat = number_option(argument, "--repeat=")) {
+    wanted.repeat = *repeat;
+  } else if (const auto one = number_option(argument, "--program=")) {
+    wanted.first = *one;
+    wanted.programs = 1;
+  } else if (argument == "--schedule=free") {
+    wanted.only_free = true;
+  } else if (const auto seed = number_option(argument, "--schedule=")) {
+    wanted.schedule = seed;
+  } else if (argument == "--print") {
+    wanted.print = true;
+    wanted.only_free = true;
+  } else {
+    throw std::invalid_argument(std::string(argument));
+  }
+}
+
+}  // namespace
+}  // namespace millstream::model
+
+int main(int count, char** arguments) {
+  testing::InitGoogleTest(&count, arguments);
+  try {
+    if (const char* programs = std::getenv("MILLSTREAM_MODEL_PROGRAMS")) {
+      millstream::model::how().programs = std::stoull(programs);
+    }
+    for (int i = 1; i < count; ++i) millstream::model::take_argument(arguments[i]);
+  } catch (const std::exception& wrong) {
+    std::cerr << "bad argument (" << wrong.what() << "); see the head of tests/model/main.cpp\n";
+    return 2;
+  }
+  return RUN_ALL_TESTS();
+}
