@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Millstream: sequential task flow for GPUs and CPUs.
+
+A program names its data once, then submits tasks in program order and says for each which data it
+reads and writes. The order, the copies and the overlap follow from that::
+
+    import numpy as np
+    import millstream as stf
+
+    x, y = np.ones(16), np.zeros(16)
+    with stf.context() as ctx:
+        lx, ly = ctx.logical_data(x), ctx.logical_data(y)
+        ctx.submit(lambda a, b: np.multiply(a, 2, out=b), lx.read(), ly.write())
+    print(y)  # all 2
+
+Importing the package loads neither the compiled module nor NumPy; the first use of a name does.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from millstream._core import AccessMode as AccessMode
+    from millstream._core import context as context
+    from millstream._core import current_task as current_task
+    from millstream._core import data_place as data_place
+    from millstream._core import dep as dep
+    from millstream._core import exec_place as exec_place
+    from millstream._core import logical_data as logical_data
+    from millstream._core import machine as machine
+    from millstream._core import read as read
+    from millstream._core import running_task as running_task
+    from millstream._core import rw as rw
+    from millstream._core import stf_cai as stf_cai
+    from millstream._core import synchronize as synchronize
+    from millstream._core import task as task
+    from millstream._core import write as write
+    from millstream._errors import ContractWarning as ContractWarning
+    from millstream._errors import DeadlockError as DeadlockError
+    from millstream._errors import DeviceError as DeviceError
+    from millstream._errors import DeviceLostError as DeviceLostError
+    from millstream._errors import Error as Error
+    from millstream._errors import InternalError as InternalError
+    from millstream._errors import InvalidPlaceError as InvalidPlaceError
+    from millstream._errors import InvalidTypeError as InvalidTypeError
+    from millstream._errors import InvalidValueError as InvalidValueError
+    from millstream._errors import LayoutError as LayoutError
+    from millstream._errors import MissingDataError as MissingDataError
+    from millstream._errors import NotWrittenError as NotWrittenError
+    from millstream._errors import OutOfMemoryError as OutOfMemoryError
+    from millstream._errors import OutOfRangeError as OutOfRangeError
+    from millstream._errors import PoisonedError as PoisonedError
+    from millstream._errors import TaskFailedError as TaskFailedError
+    from millstream._errors import UnavailableError as UnavailableError
+    from millstream._errors import UnimplementedError as UnimplementedError
+    from millstream._errors import UnsupportedError as UnsupportedError
+    from millstream._errors import UsageError as UsageError
+    from millstream._stream import CudaStream as CudaStream
+
+    __version__: str
+
+_NAMES = {
+    "millstream._core": (
+        "AccessMode",
+        "context",
+        "current_task",
+        "data_place",
+        "dep",
+        "exec_place",
+        "logical_data",
+        "machine",
+        "read",
+        "running_task",
+        "rw",
+        "stf_cai",
+        "synchronize",
+        "task",
+        "write",
+    ),
+    "millstream._errors": (
+        "ContractWarning",
+        "DeadlockError",
+        "DeviceError",
+        "DeviceLostError",
+        "Error",
+        "InternalError",
+        "InvalidPlaceError",
+        "InvalidTypeError",
+        "InvalidValueError",
+        "LayoutError",
+        "MissingDataError",
+        "NotWrittenError",
+        "OutOfMemoryError",
+        "OutOfRangeError",
+        "PoisonedError",
+        "TaskFailedError",
+        "UnavailableError",
+        "UnimplementedError",
+        "UnsupportedError",
+        "UsageError",
+    ),
+    "millstream._stream": ("CudaStream",),
+}
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
+
+__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604
+
+
+def _find_version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("millstream")
+    except metadata.PackageNotFoundError:
+        return "0.0.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        value: Any = _find_version()
+    elif name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exceptions and warnings of Millstream.
+
+Every error derives from `Error` and from the closest built-in exception, so that
+``except ValueError`` works as well as ``except millstream.Error``.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if sys.version_info < (3, 11):
+    from exceptiongroup import BaseExceptionGroup
+
+
+class Error(Exception):
+    """Base of everything Millstream raises on its own account.
+
+    The text reads ``<who> <failed how>; <way out>``. What is known besides the text is in the
+    attributes; `None` means unknown.
+
+    Attributes:
+        task: name of the task, or ``"task 12"`` where it has none.
+        data: names of the data, e.g. ``"'x', 'y'"``.
+        file: source file of the line of the user's program that is meant.
+        line: number of that line, from 1.
+    """
+
+    task: str | None = None
+    data: str | None = None
+    file: str | None = None
+    line: int | None = None
+
+
+class UsageError(Error, RuntimeError):
+    """A rule of the interface was broken; the text names it."""
+
+
+class InvalidValueError(Error, ValueError):
+    """An argument has a value that is not allowed."""
+
+
+class InvalidTypeError(Error, TypeError):
+    """An argument has a type that is not allowed."""
+
+
+class InvalidPlaceError(InvalidValueError, RuntimeError):
+    """A place cannot exist, for example a negative device number."""
+
+
+class LayoutError(InvalidValueError, BufferError):
+    """A buffer is not C-contiguous."""
+
+
+class OutOfRangeError(Error, IndexError):
+    """An index is past the end of a list of dependencies or places."""
+
+
+class MissingDataError(Error, KeyError):
+    """A task was asked for data that is not among its dependencies."""
+
+    def __str__(self) -> str:
+        """The text without the quotes that `KeyError` adds."""
+        return str(self.args[0]) if self.args else ""
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """A place has no room for the data of a task. The context goes on."""
+
+
+class NotWrittenError(Error, RuntimeError):
+    """Data was read that nothing has written."""
+
+
+class PoisonedError(Error, RuntimeError):
+    """Data was needed that a failed task was to write; ``__cause__`` is what that task raised."""
+
+
+class TaskFailedError(Error, RuntimeError):
+    """A task failed, and its own exception cannot be had."""
+
+
+class DeadlockError(Error, RuntimeError):
+    """Going on would wait for the caller itself."""
+
+
+class DeviceError(Error, RuntimeError):
+    """An operation of a device failed. The context goes on."""
+
+
+class DeviceLostError(DeviceError):
+    """A device failed for good; every later call says the same."""
+
+
+class UnsupportedError(Error, RuntimeError):
+    """This machine cannot do that."""
+
+
+class UnavailableError(Error, RuntimeError):
+    """The machine cannot be opened or used here, for example in a forked child."""
+
+
+class UnimplementedError(Error, NotImplementedError):
+    """The name exists; what it does comes with a later version."""
+
+
+class InternalError(Error, RuntimeError):
+    """A fault of Millstream; please report it with the text."""
+
+
+class ContractWarning(RuntimeWarning):
+    """Checker mode found that a body breaks its contract, for example keeps a view.
+
+    Turned into an error by the warning filter, it fails the task.
+    """
+
+
+def _add_note(exception: BaseException, note: str) -> None:
+    """`exception.add_note(note)`, on Python 3.10 too."""
+    if sys.version_info >= (3, 11):
+        exception.add_note(note)
+    else:
+        exception.__notes__ = [*getattr(exception, "__notes__", []), note]
+
+
+def _combine(failures: list[tuple[BaseException, str]]) -> BaseException:
+    """One exception for all failures: the only one with its note, or a group in the order given."""
+    for exception, note in failures:
+        _add_note(exception, note)
+    if len(failures) == 1:
+        return failures[0][0]
+    return BaseExceptionGroup(f"{len(failures)} tasks failed", [each for each, _ in failures])
+
+
+def _attach(exception: BaseException, other: BaseException) -> None:
+    """Notes on `exception` that `other` was found while leaving the `with` block it broke."""
+    group = other.exceptions if isinstance(other, BaseExceptionGroup) else (other,)
+    for each in group:
+        lines = [f"millstream: also {type(each).__name__}: {each}", *getattr(each, "__notes__", [])]
+        _add_note(exception, "\n  ".join(lines))

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include "bind.hpp"
+#include "convert.hpp"
+#include "data.hpp"
+
+namespace millstream::python {
+namespace {
+
+using namespace nb::literals;
+
+std::string got(nb::handle what) {
+  std::string text = "of type " + class_name(what);
+  return as<py_data>(what) != nullptr ? text + ", which says nothing about access" : text;
+}
+
+access_mode to_mode(nb::handle what) {
+  const std::int64_t bits = to_integer(what, "mode");
+  if (bits < 0 || bits > 3) {
+    throw error(errc::invalid_value, "mode " + std::to_string(bits) +
+                                         " is no access mode; use AccessMode.READ, WRITE or RW");
+  }
+  return static_cast<access_mode>(bits);
+}
+
+py_dep make_dep(nb::handle ld, access_mode mode, nb::handle place) {
+  return {nb::borrow(ld), mode, nb::borrow(place)};
+}
+
+template <access_mode Mode>
+py_dep free_dep(nb::handle ld, nb::handle place) {
+  return make_dep(ld, Mode, place);
+}
+
+std::string repr_of(const py_dep& dep) {
+  return std::string("dep(") + nb::repr(dep.ld).c_str() + ", " + to_string(dep.mode) + ", " +
+         nb::repr(dep.place).c_str() + ")";
+}
+
+nb::object iterate(const py_dep& dep) {
+  return nb::iter(nb::make_tuple(dep.ld, nb::cast(dep.mode), dep.place));
+}
+
+void bind_dep(nb::module_& core) {
+  nb::class_<py_dep>(core, "dep", nb::pooled(),
+                     "One access of a task to a datum. `data.read()`, `data.write()` and "
+                     "`data.rw()` make it.")
+      .def(
+          "__init__",
+          [](py_dep* self, nb::handle ld, nb::handle mode, nb::handle place) {
+            new (self) py_dep(make_dep(ld, to_mode(mode), place));
+          },
+          "ld"_a.none(), "mode"_a, "dplace"_a = nb::none(),
+          nb::sig("def __init__(self, ld: logical_data, mode: int, "
+                  "dplace: data_place | None = None) -> None"),
+          "`ld` and `dplace` are checked when a task takes the dep.")
+      .def_ro("ld", &py_dep::ld, nb::sig("def ld(self) -> logical_data"), "The datum.")
+      .def_ro("mode", &py_dep::mode, "What the task does with it.")
+      .def_ro("dplace", &py_dep::place, nb::sig("def dplace(self) -> data_place | None"),
+              "Where the copy is wanted; None is near to where the task runs.")
+      .def("get_ld", [](const py_dep& self) { return self.ld; },
+           nb::sig("def get_ld(self) -> logical_data"), "The datum.")
+      .def("__iter__", &iterate, nb::sig("def __iter__(self) -> collections.abc.Iterator[object]"),
+           "Yields `ld`, `mode`, `dplace`.")
+      .def("__repr__", &repr_of);
+}
+
+}  // namespace
+
+task_dep to_task_dep(const context_state& state, nb::handle dep, source_site site,
+                     const char* who) {
+  const auto* access = as<py_dep>(dep);
+  if (access == nullptr) {
+    throw error(errc::invalid_type, std::string(who) + " got an argument " + got(dep) +
+                                        "; pass accesses such as data.read() or data.rw()");
+  }
+  const auto* data = as<py_data>(access->ld);
+  if (data == nullptr) {
+    throw error(errc::invalid_type, std::string(who) + " got an access to an object of type " +
+                                        class_name(access->ld) + "; it must be a logical_data");
+  }
+  if (data->state.get() != &state) {
+    throw error(errc::invalid_value, name_of(data->data) + " belongs to a different context than " +
+                                         who + "; register it with this context");
+  }
+  if (access->mode == access_mode::none) {
+    throw error(errc::invalid_value, "the access of " + std::string(who) + " to " +
+                                         name_of(data->data) + " is AccessMode.NONE; use READ, "
+                                         "WRITE or RW");
+  }
+  if (writes(access->mode) && data->data.is_readonly()) {
+    throw error(errc::invalid_value, name_of(data->data) + " is read-only and cannot be written; "
+                                         "use read(), or register a writable copy");
+  }
+  return {data->data, access->mode, to_data_place(access->place, "dplace", data_place{}), site};
+}
+
+void bind_access(nb::module_& core) {
+  nb::enum_<access_mode>(core, "AccessMode", nb::is_arithmetic(), nb::is_flag(),
+                         "What a task does with a datum.")
+      .value("NONE", access_mode::none, "Nothing; no task takes it.")
+      .value("READ", access_mode::read, "Needs a valid copy; readers may overlap.")
+      .value("WRITE", access_mode::write, "Overwrites the whole content; no copy is fetched.")
+      .value("RW", access_mode::rw, "Reads and modifies.");
+  bind_dep(core);
+  core.def("read", &free_dep<access_mode::read>, "ld"_a.none(), "dplace"_a = nb::none(),
+           nb::sig("def read(ld: logical_data, dplace: data_place | None = None) -> dep"),
+           "Read access to `ld`; checked when a task takes it.");
+  core.def("write", &free_dep<access_mode::write>, "ld"_a.none(), "dplace"_a = nb::none(),
+           nb::sig("def write(ld: logical_data, dplace: data_place | None = None) -> dep"),
+           "Write access to `ld`, which overwrites all of it; checked when a task takes it.");
+  core.def("rw", &free_dep<access_mode::rw>, "ld"_a.none(), "dplace"_a = nb::none(),
+           nb::sig("def rw(ld: logical_data, dplace: data_place | None = None) -> dep"),
+           "Read and write access to `ld`; checked when a task takes it.");
+}
+
+}  // namespace millstream::python

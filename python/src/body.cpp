@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "body.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/shared_ptr.h>
+
+#include "bind.hpp"
+#include "caller.hpp"
+#include "convert.hpp"
+#include "data.hpp"
+#include "view.hpp"
+
+namespace millstream::python {
+namespace {
+
+using namespace nb::literals;
+
+// What a body knows of a dependency. Not the handle: the content of data that the user drops is let
+// go behind this task, not behind its run.
+struct body_dep {
+  layout_ptr what;  // null for a token
+  const core::data* datum = nullptr;
+  bool writable = false;
+};
+
+// What `current_task()` gives: valid while its body runs.
+struct running_task {
+  argument_list arguments;
+  std::string symbol;
+  std::uint64_t stream = 0;
+  exec_place place;
+  bool over = false;
+
+  void check_open() const {
+    if (over) throw error(errc::usage, "this task has ended; use current_task() inside its body");
+  }
+};
+
+thread_local std::shared_ptr<running_task> t_running;
+
+class running_scope {
+ public:
+  explicit running_scope(std::shared_ptr<running_task> now)
+      : before_(std::exchange(t_running, std::move(now))) {}
+  ~running_scope() { t_running = std::move(before_); }
+  running_scope(const running_scope&) = delete;
+  running_scope& operator=(const running_scope&) = delete;
+
+ private:
+  std::shared_ptr<running_task> before_;
+};
+
+class python_body final : public body {
+ public:
+  python_body(std::shared_ptr<context_state> state, const body_arguments& what, source_site site)
+      : state_(std::move(state)),
+        function_(nb::object(what.function)),
+        arguments_(nb::object(what.arguments)),
+        symbol_(what.symbol),
+        site_(site) {}
+
+  void add(const py_data& data, const task_dep& dep) {
+    deps_.push_back({data.what, data.data.state(), writes(dep.mode)});
+    if (state_->check) names_.push_back(name_of(data.data));
+  }
+
+  void run(const body_call& call) override;
+  void destroy() noexcept override;
+
+ private:
+  [[nodiscard]] std::shared_ptr<running_task> make_running(const body_call& call) const;
+  void call_function(running_task& task);
+  void warn_of_kept(const std::vector<nb::object>& arrays) const;
+  [[nodiscard]] std::string task_name() const {
+    return symbol_.empty() ? "of line " + std::to_string(site_.line) : "'" + symbol_ + "'";
+  }
+  void release() noexcept {
+    deps_.clear();
+    function_ = {};
+    arguments_ = {};
+  }
+
+  std::shared_ptr<context_state> state_;
+  py_ref function_;
+  py_ref arguments_;
+  std::string symbol_;
+  source_site site_;
+  std::vector<body_dep> deps_;
+  std::vector<std::string> names_;  // in checker mode
+};
+
+void python_body::run(const body_call& call) {
+  const interpreter_lock lock;
+  if (!lock) return;
+  std::optional<python_exception> failed;
+  {
+    const std::shared_ptr<running_task> task = make_running(call);
+    try {
+      const running_scope scope(task);
+      call_function(*task);
+    } catch (nb::python_error& raised) {
+      failed.emplace(nb::borrow(raised.value()));
+      state_->keep(*failed);
+    }
+    task->over = true;
+    task->arguments.close(site_, [this] { return task_name(); }, [this] { return names_; });
+  }
+  release();
+  if (failed) throw *failed;
+}
+
+std::shared_ptr<running_task> python_body::make_running(const body_call& call) const {
+  std::vector<argument_list::entry> entries;
+  entries.reserve(deps_.size());
+  for (std::size_t i = 0; i < deps_.size(); ++i) {
+    const body_dep& dep = deps_[i];
+    entries.push_back({dep.what, dep.datum, call.pointers[i], dep.writable, {}, {}, {}});
+  }
+  const bool host = state_->host_memory || call.device < 0;
+  auto made = std::make_shared<running_task>(
+      running_task{argument_list(std::move(entries), host, state_->check), symbol_, call.queue,
+                   call.device < 0 ? exec_place::host() : exec_place::device(call.device)});
+  if (call.stream != nullptr) made->stream = reinterpret_cast<std::uintptr_t>(call.stream);
+  return made;
+}
+
+void python_body::call_function(running_task& task) {
+  std::vector<nb::object> arrays;
+  for (std::size_t i = 0; i < task.arguments.size(); ++i) {
+    if (task.arguments.at(i).what) arrays.push_back(task.arguments.array(i));
+  }
+  std::vector<PyObject*> values;
+  for (const nb::object& array : arrays) values.push_back(array.ptr());
+  for (const nb::handle extra : nb::borrow<nb::tuple>(arguments_.get())) {
+    values.push_back(extra.ptr());
+  }
+  PyObject* const result = call_on_worker(function_.get(), values.data(), values.size());
+  if (result == nullptr) throw nb::python_error();
+  Py_DECREF(result);
+  if (state_->check) warn_of_kept(arrays);
+}
+
+// Three references are ours: the list of arguments, `arrays`, and none of the user's.
+void python_body::warn_of_kept(const std::vector<nb::object>& arrays) const {
+  constexpr Py_ssize_t ours = 2;
+  for (std::size_t i = 0, next = 0; i < deps_.size(); ++i) {
+    if (!deps_[i].what) continue;
+    if (Py_REFCNT(arrays[next++].ptr()) <= ours) continue;
+    const std::string text = "the body of task " + task_name() + " keeps its array of " +
+                             names_[i] + ", which is not valid after the task; copy it";
+    const nb::object category =
+        nb::module_::import_("millstream._errors").attr("ContractWarning");
+    if (PyErr_WarnExplicit(category.ptr(), text.c_str(), site_.file != nullptr ? site_.file : "?",
+                           static_cast<int>(site_.line), nullptr, nullptr) != 0) {
+      throw nb::python_error();
+    }
+  }
+}
+
+void python_body::destroy() noexcept {
+  // Bodies that ran have nothing left to release; for others it needs the lock.
+  if (function_) {
+    const interpreter_lock lock;
+    if (!lock) return;
+    release();
+  }
+  delete this;
+}
+
+nb::object current_task() {
+  if (!t_running) return nb::none();
+  return nb::cast(t_running);
+}
+
+template <class Get>
+auto while_running(Get get) {
+  return [get](running_task& self) {
+    self.check_open();
+    return get(self);
+  };
+}
+
+void bind_running_task(nb::module_& core) {
+  nb::class_<running_task>(core, "running_task",
+                           "The submitted function that is running in this thread, seen from "
+                           "inside. Valid until it returns; then every use raises UsageError.")
+      .def("stream_ptr", while_running([](running_task& self) { return from_stream(self.stream); }),
+           nb::sig("def stream_ptr(self) -> CudaStream"),
+           "Stream of the task: a raw handle on a GPU machine, else the number of its queue.")
+      .def_prop_ro("symbol",
+                   [](const running_task& self) {
+                     return self.symbol.empty() ? nb::none() : nb::object(nb::cast(self.symbol));
+                   },
+                   nb::sig("def symbol(self) -> str | None"), "Name of the task, or None.")
+      .def_ro("place", &running_task::place, "Where it runs.")
+      .def("args", while_running([](running_task& self) { return self.arguments.arrays(); }),
+           nb::sig("def args(self) -> tuple[typing.Any, ...]"),
+           "One array per dependency that is no token.")
+      .def("args_cai", while_running([](running_task& self) { return self.arguments.views(); }),
+           nb::sig("def args_cai(self) -> stf_cai | tuple[stf_cai, ...] | None"),
+           "The same as views: None, one view, or a tuple.")
+      .def(
+          "__getitem__",
+          [](running_task& self, nb::handle key) {
+            self.check_open();
+            return self.arguments.item(key);
+          },
+          "key"_a, nb::sig("def __getitem__(self, key: int | logical_data) -> typing.Any"),
+          "Array of a dependency, by position (tokens counted) or by datum.")
+      .def("__repr__", [](const running_task& self) {
+        return "running_task(" + (self.symbol.empty() ? "" : "'" + self.symbol + "', ") +
+               (self.over ? "ended)" : "running)");
+      });
+}
+
+}  // namespace
+
+void submit_body(const std::shared_ptr<context_state>& state, const body_arguments& what,
+                 const nb::tuple& deps) {
+  const source_site site = caller_site();
+  std::vector<task_dep> accesses;
+  accesses.reserve(deps.size());
+  for (const nb::handle each : deps) {
+    accesses.push_back(to_task_dep(*state, each, site, what.who));
+  }
+  auto work = std::unique_ptr<python_body, body_deleter>(new python_body(state, what, site));
+  for (std::size_t i = 0; i < accesses.size(); ++i) {
+    work->add(*nb::inst_ptr<py_data>(data_object(deps[i])), accesses[i]);
+  }
+  task_spec spec;
+  spec.kind = what.kind;
+  spec.place = what.place;
+  spec.symbol = what.symbol;
+  spec.site = site;
+  spec.deps = accesses;
+  const may_block section;
+  state->core.submit(spec, std::move(work));
+}
+
+void bind_body(nb::module_& core) {
+  bind_running_task(core);
+  core.def("current_task", &current_task, nb::sig("def current_task() -> running_task | None"),
+           "The submitted function that is running in this thread, or None outside of one.");
+}
+
+}  // namespace millstream::python

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "caller.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+#include "interpreter.hpp"
+
+namespace millstream::python {
+namespace {
+
+// The line of one instruction, or that it is one of ours.
+struct line_entry {
+  PyObject* code = nullptr;  // a reference, so that the address is not used again
+  int instruction = 0;
+  source_site site;
+  bool ours = false;
+};
+constexpr std::size_t table_size = 512;
+
+// Guarded by the interpreter lock, as everything here; never destroyed.
+std::array<line_entry, table_size> g_lines;
+
+// `source_site::file` must live as long as the process.
+const char* intern(std::string_view name) {
+  static auto& names = *new std::unordered_set<std::string>;
+  return names.emplace(name).first->c_str();
+}
+
+std::string_view package_folder() {
+  static constinit const char* folder = nullptr;
+  if (folder == nullptr) {
+    const nb::object file = nb::module_::import_("millstream").attr("__file__");
+    const std::string_view path = nb::cast<nb::str>(file).c_str();
+    folder = intern(path.substr(0, path.rfind('/') + 1));
+  }
+  return folder;
+}
+
+int instruction_of(PyFrameObject* frame) {
+#if defined(Py_LIMITED_API) || PY_VERSION_HEX < 0x030B0000
+  static PyObject* const name = PyUnicode_InternFromString("f_lasti");
+  PyObject* const value = PyObject_GetAttr(reinterpret_cast<PyObject*>(frame), name);
+  if (value == nullptr) throw nb::python_error();
+  const long index = PyLong_AsLong(value);
+  Py_DECREF(value);
+  return static_cast<int>(index);
+#else
+  return PyFrame_GetLasti(frame);
+#endif
+}
+
+void fill(line_entry& entry, PyFrameObject* frame, PyObject* code, int instruction) {
+  const nb::object file = nb::handle(code).attr("co_filename");
+  const std::string_view name = nb::cast<nb::str>(file).c_str();
+  const bool ours = name.starts_with(package_folder());
+  const int line = PyFrame_GetLineNumber(frame);
+  const source_site site(intern(name), static_cast<std::uint32_t>(line < 0 ? 0 : line));
+  Py_XDECREF(entry.code);
+  entry = {Py_NewRef(code), instruction, site, ours};
+}
+
+const line_entry& line_of(PyFrameObject* frame) {
+  PyObject* const code = reinterpret_cast<PyObject*>(PyFrame_GetCode(frame));
+  const nb::object keep = nb::steal(code);
+  const int instruction = instruction_of(frame);
+  const std::size_t slot =
+      ((reinterpret_cast<std::uintptr_t>(code) >> 5) ^ static_cast<std::size_t>(instruction) * 31) %
+      table_size;
+  line_entry& entry = g_lines[slot];
+  if (entry.code != code || entry.instruction != instruction) {
+    fill(entry, frame, code, instruction);
+  }
+  return entry;
+}
+
+}  // namespace
+
+source_site caller_site() noexcept {
+  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
+  try {
+    while (frame != nullptr) {
+      const nb::object keep = nb::steal(reinterpret_cast<PyObject*>(frame));
+      const line_entry& entry = line_of(frame);
+      if (!entry.ours) return entry.site;
+      const nb::object back = keep.attr("f_back");
+      frame = back.is_none() ? nullptr
+                             : reinterpret_cast<PyFrameObject*>(nb::object(back).release().ptr());
+    }
+  } catch (...) {
+    // A line that cannot be told is no reason to fail.
+    PyErr_Clear();
+  }
+  return {};
+}
+
+}  // namespace millstream::python

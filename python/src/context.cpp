@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "context.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/shared_ptr.h>
+
+#include "bind.hpp"
+#include "body.hpp"
+#include "convert.hpp"
+#include "data.hpp"
+#include "task.hpp"
+#include "trace.hpp"
+
+namespace millstream::python {
+namespace {
+
+using namespace nb::literals;
+
+bool is_true(nb::handle what) {
+  const int answer = PyObject_IsTrue(what.ptr());
+  if (answer < 0) throw nb::python_error();
+  return answer != 0;
+}
+
+bool traces_by_default() {
+  static const bool on = [] {
+    const char* const value = std::getenv("MILLSTREAM_TRACE_TASKS");
+    return value != nullptr && *value != '\0' && std::string_view(value) != "0";
+  }();
+  return on;
+}
+
+bool has_host_memory(const machine& on) {
+  const std::vector<std::string> names = on.capabilities();
+  return std::find(names.begin(), names.end(), "host_memory") != names.end();
+}
+
+context_options options_of(const context_setup& setup,
+                           const std::shared_ptr<trace_recorder>& recorder) {
+  return {setup.on->opened(), setup.check, recorder};
+}
+
+[[noreturn]] void refuse(const char* option) {
+  throw error(errc::not_implemented, std::string("context(") + option +
+                                         ") comes with a later version; leave it out");
+}
+
+std::shared_ptr<py_machine> to_machine(nb::handle on) {
+  if (on.is_none()) return find_machine({});
+  std::shared_ptr<py_machine> found;
+  if (as<py_machine>(on) != nullptr) found = nb::cast<std::shared_ptr<py_machine>>(on);
+  if (found) return found;
+  throw error(errc::invalid_type, "'machine' is of type " + class_name(on) +
+                                      "; pass machine(\"host\") or another machine");
+}
+
+struct later_options {
+  nb::handle use_graph;
+  nb::handle borrowed;
+  nb::handle stream;
+  nb::handle handle;
+};
+
+void open(py_context* self, later_options later, nb::handle on, nb::handle check,
+          nb::handle trace) {
+  if (is_true(later.use_graph)) refuse("use_graph=True");
+  if (is_true(later.borrowed)) refuse("borrowed=True");
+  if (!later.stream.is_none()) refuse("stream=...");
+  if (!later.handle.is_none()) refuse("handle=...");
+  new (self) py_context({to_machine(on), is_true(check), is_true(trace) || traces_by_default()});
+}
+
+// These two have a text that programs look for.
+void check_handle(const context_state& state, const char* call) {
+  if (!state.finalized) return;
+  throw error(errc::usage, std::string(call) + " found that the context handle is NULL: the "
+                                               "context was finalized; open a new one");
+}
+
+void finish(context_state& state) {
+  {
+    const may_block section;
+    state.core.finish();
+  }
+  state.finalized = true;
+}
+
+// The exception to raise for all failures nobody has seen yet; null for none.
+nb::object take_failures(context_state& state, std::size_t most = ~std::size_t{0}) {
+  return combine(state.core.take_failures(most));
+}
+
+void finalize(py_context& self) {
+  context_state& state = *self.state;
+  finish(state);
+  const nb::object failed = take_failures(state);
+  state.forget_exceptions();
+  if (failed.is_valid()) throw_python(failed);
+}
+
+void check_errors(py_context& self) {
+  const nb::object failed = take_failures(*self.state, 1);
+  if (failed.is_valid()) throw_python(failed);
+}
+
+// What the end of a context found becomes notes of the exception that is on its way.
+void finalize_behind(py_context& self, nb::handle exception) {
+  try {
+    finalize(self);
+  } catch (nb::python_error& found) {
+    if (!found.matches(PyExc_Exception)) throw;
+    nb::module_::import_("millstream._errors").attr("_attach")(exception, found.value());
+  } catch (const error& refused) {
+    if (refused.code() == errc::interrupted) throw;
+    nb::module_::import_("millstream._errors")
+        .attr("_attach")(exception, to_python(std::current_exception(), {}));
+  }
+}
+
+bool leave(py_context& self, nb::handle, nb::handle exception, nb::handle) {
+  if (exception.is_none()) {
+    finalize(self);
+  } else {
+    finalize_behind(self, exception);
+  }
+  return false;
+}
+
+nb::object wait(py_context& self, nb::handle ld) {
+  context_state& state = *self.state;
+  check_handle(state, "wait()");
+  const auto* const data = as<py_data>(ld);
+  if (data == nullptr) {
+    throw error(errc::invalid_type, "wait() got an argument of type " + class_name(ld) +
+                                        "; pass a logical_data");
+  }
+  if (data->state != self.state) {
+    throw error(errc::invalid_value, name_of(data->data) + " belongs to a different context than "
+                                         "the one that waits; call wait() of its own context");
+  }
+  nb::object result = data->what ? new_array(*data->what) : nb::object(nb::none());
+  void* const to = data->what ? address_of(result) : nullptr;
+  std::exception_ptr refused;
+  try {
+    const may_block section;
+    state.core.read_back(data->data, to);
+  } catch (const error& failed) {
+    if (failed.code() != errc::poisoned) throw;
+    refused = std::current_exception();
+  }
+  // Better the exceptions themselves than that data are poisoned by them.
+  const nb::object failed = take_failures(state);
+  if (failed.is_valid()) throw_python(failed);
+  if (refused) std::rethrow_exception(refused);
+  return result;
+}
+
+std::uint64_t fence(py_context& self) {
+  check_handle(*self.state, "fence()");
+  const may_block section;
+  return self.state->core.fence();
+}
+
+py_task task(py_context& self, const nb::args& parts, nb::handle symbol) {
+  check_live(*self.state, "task()");
+  return make_task(self.state, parts, symbol);
+}
+
+void check_callable(nb::handle function, const char* who) {
+  if (PyCallable_Check(function.ptr()) != 0) return;
+  throw error(errc::invalid_type, std::string(who) + " got a function of type " +
+                                      class_name(function) + "; pass a callable");
+}
+
+nb::object to_tuple(nb::handle arguments) {
+  PyObject* const tuple = PySequence_Tuple(arguments.ptr());
+  if (tuple == nullptr) throw nb::python_error();
+  return nb::steal(tuple);
+}
+
+void submit(py_context& self, nb::handle function, const nb::args& deps, nb::handle arguments,
+            nb::handle place, nb::handle symbol) {
+  check_live(*self.state, "submit()");
+  check_callable(function, "submit()");
+  body_arguments what;
+  what.who = "submit()";
+  what.function = nb::borrow(function);
+  what.arguments = to_tuple(arguments);
+  what.kind = task_kind::submit;
+  what.place = to_exec_place(place, "place");
+  what.symbol = to_name(symbol, "symbol");
+  submit_body(self.state, what, deps);
+}
+
+void host_launch(py_context& self, const nb::args& deps, nb::handle function,
+                 nb::handle arguments, nb::handle symbol) {
+  check_live(*self.state, "host_launch()");
+  check_callable(function, "host_launch()");
+  body_arguments what;
+  what.who = "host_launch()";
+  what.function = nb::borrow(function);
+  what.arguments = arguments.is_none() ? nb::object(nb::tuple()) : to_tuple(arguments);
+  what.kind = task_kind::host_launch;
+  what.place = exec_place::host();
+  what.symbol = to_name(symbol, "symbol");
+  submit_body(self.state, what, deps);
+}
+
+nb::dict stats(const py_context& self) {
+  const context_stats now = self.state->core.stats();
+  nb::dict made;
+  made["tasks"] = now.tasks;
+  made["skipped"] = now.skipped;
+  made["failed"] = now.failed;
+  made["copies"] = now.copies;
+  made["copied_bytes"] = now.copied_bytes;
+  made["records"] = now.records;
+  made["waits"] = now.waits;
+  made["host_waits"] = now.host_waits;
+  made["allocations"] = now.allocations;
+  made["reused_blocks"] = now.reused_blocks;
+  made["queues"] = now.queues;
+  return made;
+}
+
+nb::dict trace_snapshot(const py_context& self, const char* call) {
+  if (!self.state->recorder) {
+    throw error(errc::usage, std::string(call) + " has nothing to show, because the context keeps "
+                                                 "no trace; open it with context(trace=True) or "
+                                                 "set MILLSTREAM_TRACE_TASKS=1");
+  }
+  return to_dict(self.state->recorder->snapshot(), self.state->on->opened());
+}
+
+nb::object from_viz(const py_context& self, const char* name, const char* call) {
+  const nb::dict snapshot = trace_snapshot(self, call);
+  return nb::module_::import_("millstream.viz").attr(name)(snapshot);
+}
+
+std::string repr_of(const py_context& self) {
+  const context_state& state = *self.state;
+  return "context(" + state.on->repr() + (state.check ? ", check=True" : "") +
+         (state.recorder ? ", trace=True" : "") + (state.finalized ? ", finalized)" : ", live)");
+}
+
+void bind_making(nb::class_<py_context>& type) {
+  type.def(
+          "logical_data",
+          [](py_context& self, nb::handle buffer, nb::handle place, nb::handle name) {
+            check_live(*self.state, "logical_data()");
+            return register_buffer(self.state, buffer, place, name);
+          },
+          "buf"_a.none(), "dplace"_a = nb::none(), "name"_a = nb::none(),
+          nb::sig("def logical_data(self, buf: object, dplace: data_place | None = None, "
+                  "name: str | None = None) -> millstream.logical_data"),
+          "Registers a NumPy array, an object with the buffer protocol or one with "
+          "`__array_interface__`. The buffer is kept alive and gets the result when the context "
+          "is finalized or the last handle is dropped. ValueError (LayoutError) unless "
+          "C-contiguous, or when it overlaps other data of the context; TypeError for other "
+          "objects and for elements that are Python objects.")
+      .def(
+          "logical_data_empty",
+          [](py_context& self, nb::handle shape, nb::handle dtype, nb::handle name) {
+            check_live(*self.state, "logical_data_empty()");
+            return make_empty(self.state, shape, dtype, name);
+          },
+          "shape"_a.none(), "dtype"_a = nb::none(), "name"_a = nb::none(),
+          nb::sig("def logical_data_empty(self, shape: collections.abc.Iterable[int], "
+                  "dtype: object = None, name: str | None = None) -> millstream.logical_data"),
+          "Data without content; the first access must be `write`. `dtype`: None is float64. "
+          "ValueError unless `shape` has at least one dimension and positive extents.")
+      .def(
+          "logical_data_full",
+          [](py_context& self, nb::handle shape, nb::handle value, nb::handle dtype,
+             nb::handle where, nb::handle place, nb::handle name) {
+            check_live(*self.state, "logical_data_full()");
+            return make_full(self.state, shape, {value, dtype, where, place, name});
+          },
+          "shape"_a.none(), "fill_value"_a.none(), "dtype"_a = nb::none(), "where"_a = nb::none(),
+          "exec_place"_a = nb::none(), "name"_a = nb::none(),
+          nb::sig("def logical_data_full(self, shape: collections.abc.Iterable[int], "
+                  "fill_value: object, dtype: object = None, where: data_place | None = None, "
+                  "exec_place: millstream.exec_place | None = None, name: str | None = None) -> "
+                  "millstream.logical_data"),
+          "Data filled with a scalar, as numpy.full. `dtype`: None is that of the value. `where`: "
+          "memory of the first copy. `exec_place`: the device that fills; the host is a "
+          "NotImplementedError.");
+}
+
+void bind_filling(nb::class_<py_context>& type) {
+  const auto filled = [&type](const char* name, const char* sig, const char* doc, int value) {
+    type.def(
+        name,
+        [name, value](py_context& self, nb::handle shape, nb::handle dtype, nb::handle where,
+                      nb::handle place, nb::handle symbol) {
+          check_live(*self.state, name);
+          const nb::object float64 = to_dtype({});
+          const nb::object number = nb::int_(value);
+          return make_full(self.state, shape,
+                           {number, dtype.is_none() ? nb::handle(float64) : dtype, where, place,
+                            symbol});
+        },
+        "shape"_a.none(), "dtype"_a = nb::none(), "where"_a = nb::none(),
+        "exec_place"_a = nb::none(), "name"_a = nb::none(), nb::sig(sig), doc);
+  };
+  filled("logical_data_zeros",
+         "def logical_data_zeros(self, shape: collections.abc.Iterable[int], dtype: object = None, "
+         "where: data_place | None = None, exec_place: millstream.exec_place | None = None, "
+         "name: str | None = None) -> millstream.logical_data",
+         "`logical_data_full` with 0; `dtype`: None is float64.", 0);
+  filled("logical_data_ones",
+         "def logical_data_ones(self, shape: collections.abc.Iterable[int], dtype: object = None, "
+         "where: data_place | None = None, exec_place: millstream.exec_place | None = None, "
+         "name: str | None = None) -> millstream.logical_data",
+         "`logical_data_full` with 1; `dtype`: None is float64.", 1);
+  type.def(
+      "token",
+      [](py_context& self) {
+        check_live(*self.state, "token()");
+        return make_token(self.state);
+      },
+      nb::sig("def token(self) -> millstream.logical_data"),
+      "Data without content, for order only; may be read at once.");
+}
+
+void bind_working(nb::class_<py_context>& type) {
+  type.def("task", &task, "args"_a, "symbol"_a = nb::none(),
+           nb::sig("def task(self, *args: dep | exec_place | object, symbol: str | None = None) -> "
+                   "millstream.task"),
+           "A task to be used with `with`, or `start` and `end`. Arguments: accesses such as "
+           "`data.read()`, in order, and at most one execution place (None: device 0). TypeError "
+           "for others, ValueError for two places or data of a different context.")
+      .def("submit", &submit, "fn"_a.none(), "deps"_a, "args"_a.none() = nb::tuple(), "place"_a = nb::none(),
+           "symbol"_a = nb::none(),
+           nb::sig("def submit(self, fn: collections.abc.Callable[..., object], *deps: dep, "
+                   "args: collections.abc.Iterable[object] = (), "
+                   "place: millstream.exec_place | None = None, symbol: str | None = None) -> None"),
+           "Hands a function over and returns. It is called with one array per dependency that is "
+           "no token (NumPy on host devices, else the views of `task.args_cai`), then `args`: "
+           "later, on the queue of its device, on host machines; before `submit` returns on "
+           "others. Arrays are valid during the call. What it returns is ignored; what it raises "
+           "comes from the next `wait`, `finalize` or `check_errors`.")
+      .def("host_launch", &host_launch, "deps"_a, "fn"_a.none(), "args"_a = nb::none(),
+           "symbol"_a = nb::none(),
+           nb::sig("def host_launch(self, *deps: dep, fn: collections.abc.Callable[..., object], "
+                   "args: collections.abc.Iterable[object] | None = None, "
+                   "symbol: str | None = None) -> None"),
+           "`submit` to a worker thread of the host: `fn` gets NumPy arrays (read-only for `read` "
+           "accesses), then `args`. It may take long.")
+      .def("wait", &wait, "ld"_a.none(),
+           nb::sig("def wait(self, ld: millstream.logical_data) -> numpy.ndarray | None"),
+           "Blocks until the content of `ld` is known and gives a copy; None for a token. Raises "
+           "what tasks raised and nobody has seen yet: one as itself, several as an "
+           "ExceptionGroup. PoisonedError, NotWrittenError. Other threads run, Ctrl-C works, and "
+           "the context goes on.")
+      .def("fence", &fence,
+           "Number of a stream that ends when everything submitted so far has ended. Does not "
+           "block; see `synchronize`.")
+      .def("check_errors", &check_errors,
+           "Raises the oldest exception of a task that nobody has seen yet, if there is one.")
+      .def("finalize", &finalize,
+           "Blocks until all work has ended, writes back to the registered buffers, lets go of "
+           "the data; then raises what tasks raised and nobody has seen yet: one as itself, "
+           "several as an ExceptionGroup. A second call does nothing. UsageError while a task is "
+           "open, DeadlockError inside a body of this context.");
+}
+
+void bind_watching(nb::class_<py_context>& type) {
+  type.def("graph", [](py_context& self) { return from_viz(self, "Graph", "graph()"); },
+           nb::sig("def graph(self) -> millstream.viz.Graph"),
+           "The tasks so far and what orders them. Needs ``context(trace=True)``.")
+      .def("trace", [](py_context& self) { return from_viz(self, "Trace", "trace()"); },
+           nb::sig("def trace(self) -> millstream.viz.Trace"),
+           "When and where the tasks so far ran. Needs ``context(trace=True)``.")
+      .def("_trace_snapshot",
+           [](py_context& self) { return trace_snapshot(self, "_trace_snapshot()"); },
+           nb::sig("def _trace_snapshot(self) -> dict[str, typing.Any]"),
+           "What was recorded, as plain lists and dictionaries.")
+      .def("stats", &stats, nb::sig("def stats(self) -> dict[str, int]"),
+           "Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory.")
+      .def_prop_ro("machine", [](const py_context& self) { return self.state->on; },
+                   nb::sig("def machine(self) -> millstream.machine"),
+                   "The machine of the context.")
+      .def("__enter__", [](nb::handle self) { return nb::borrow(self); },
+           nb::sig("def __enter__(self) -> millstream.context"), "The context itself.")
+      .def("__exit__", &leave, "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
+           nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
+                   "typing.Literal[False]"),
+           "`finalize`. After an exception, what it finds becomes notes of that exception.")
+      .def("__repr__", &repr_of);
+}
+
+}  // namespace
+
+context_state::context_state(const context_setup& setup)
+    : on(setup.on),
+      check(setup.check),
+      recorder(setup.trace ? make_trace_recorder() : nullptr),
+      core(options_of(setup, recorder)),
+      host_memory(has_host_memory(on->opened())),
+      generation_(process_generation()) {
+  note_engine_in_use();
+}
+
+void context_state::keep(const python_exception& exception) {
+  if (forgotten_) {
+    exception.shared()->value = {};
+  } else {
+    exceptions_.push_back(exception.shared());
+  }
+}
+
+void context_state::forget_exceptions() noexcept {
+  forgotten_ = true;
+  for (const auto& each : std::exchange(exceptions_, {})) each->value = {};
+}
+
+bool context_state::is_of_this_process() const noexcept {
+  return generation_ == process_generation();
+}
+
+void check_live(const context_state& state, const char* call) {
+  if (!state.finalized) return;
+  throw error(errc::usage, std::string(call) +
+                               " cannot be used, because the context was finalized; open a new one");
+}
+
+py_context::~py_context() {
+  if (!state->is_of_this_process()) {
+    static_cast<void>(new std::shared_ptr<context_state>(std::move(state)));
+    return;
+  }
+  if (state->finalized) return;
+  {
+    const nb::error_scope keep_pending;
+    if (PyErr_ResourceWarning(nullptr, 1,
+                              "a context was dropped without an explicit finalize; its results "
+                              "are not written back") != 0) {
+      PyErr_WriteUnraisable(nullptr);
+    }
+  }
+  state->core.abandon();
+  state->forget_exceptions();
+}
+
+void bind_context(nb::module_& core) {
+  nb::class_<py_context> type(
+      core, "context", nb::is_weak_referenceable(),
+      "Orders tasks and owns data. Any thread may use it. Use it with `with`, or call `finalize`: "
+      "a context that is dropped without gives a ResourceWarning and writes nothing back.");
+  type.def(
+      "__init__",
+      [](py_context* self, nb::handle use_graph, nb::handle borrowed, nb::handle stream,
+         nb::handle handle, nb::handle on, nb::handle check, nb::handle trace) {
+        open(self, {use_graph, borrowed, stream, handle}, on, check, trace);
+      },
+      "use_graph"_a.none() = false, "borrowed"_a.none() = false, "stream"_a = nb::none(),
+      "handle"_a = nb::none(), nb::kw_only(), "machine"_a = nb::none(), "check"_a.none() = false,
+      "trace"_a.none() = false,
+      nb::sig("def __init__(self, use_graph: bool = False, borrowed: bool = False, "
+              "stream: object = None, handle: object = None, *, "
+              "machine: millstream.machine | None = None, check: bool = False, "
+              "trace: bool = False) -> None"),
+      "`machine`: None is the default machine. `check`: checker mode, which finds changed inputs, "
+      "outputs left unwritten and views used after their task. `trace`: keep what `graph` and "
+      "`trace` show. The other options come with later versions and raise NotImplementedError.");
+  bind_making(type);
+  bind_filling(type);
+  bind_working(type);
+  bind_watching(type);
+}
+
+}  // namespace millstream::python

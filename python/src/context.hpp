@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The Python class `context` and what its children share of it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <millstream/trace.hpp>
+#include <millstream/untyped.hpp>
+
+#include "errors.hpp"
+#include "machine.hpp"
+
+namespace millstream::python {
+
+struct context_setup {
+  std::shared_ptr<py_machine> on;
+  bool check = false;
+  bool trace = false;
+};
+
+/// Held by the Python context and by its data, tasks and bodies. The children do not keep the
+/// Python object alive: when that is dropped, the engine's context is abandoned. May die on any
+/// thread. Fields that change are guarded by the interpreter lock.
+class context_state {
+ public:
+  explicit context_state(const context_setup& setup);
+
+  const std::shared_ptr<py_machine> on;
+  const bool check;
+  const std::shared_ptr<trace_recorder> recorder;  ///< null = not tracing
+  untyped_context core;
+  const bool host_memory;  ///< device instances are ordinary host memory
+  bool finalized = false;
+
+  /// Remembers an exception of user code, so that it and the frames it holds die with the context.
+  void keep(const python_exception& exception);
+  void forget_exceptions() noexcept;
+  /// False in a child forked since: then nothing may be given back.
+  [[nodiscard]] bool is_of_this_process() const noexcept;
+
+ private:
+  const unsigned generation_;
+  bool forgotten_ = false;
+  std::vector<std::shared_ptr<python_exception::state>> exceptions_;
+};
+
+/// Throws error(usage, "<call> ... was finalized") for a finalized context.
+void check_live(const context_state& state, const char* call);
+
+/// What the Python object holds; its end is the end of an unfinished context.
+struct py_context {
+  explicit py_context(const context_setup& setup)
+      : state(std::make_shared<context_state>(setup)) {}
+  py_context(const py_context&) = delete;
+  py_context& operator=(const py_context&) = delete;
+  ~py_context();
+
+  std::shared_ptr<context_state> state;
+};
+
+}  // namespace millstream::python

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "convert.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include "errors.hpp"
+
+namespace millstream::python {
+namespace {
+
+[[noreturn]] void fail_type(const char* argument, const char* wanted, nb::handle what) {
+  throw error(errc::invalid_type, std::string("'") + argument + "' is of type " + class_name(what) +
+                                      "; pass " + wanted);
+}
+
+nb::object to_int_object(nb::handle what, const char* argument) {
+  PyObject* const number = PyNumber_Index(what.ptr());
+  if (number == nullptr) {
+    PyErr_Clear();
+    fail_type(argument, "an integer", what);
+  }
+  return nb::steal(number);
+}
+
+}  // namespace
+
+std::string class_name(nb::handle what) {
+  return nb::cast<std::string>(what.type().attr("__name__"));
+}
+
+std::string_view to_text(nb::handle what, const char* argument) {
+  if (!PyUnicode_Check(what.ptr())) fail_type(argument, "a str", what);
+  Py_ssize_t size = 0;
+  const char* const text = PyUnicode_AsUTF8AndSize(what.ptr(), &size);
+  if (text == nullptr) throw nb::python_error();
+  return {text, static_cast<std::size_t>(size)};
+}
+
+std::string_view to_name(nb::handle what, const char* argument) {
+  return what.is_none() ? std::string_view{} : to_text(what, argument);
+}
+
+std::int64_t to_integer(nb::handle what, const char* argument) {
+  const nb::object number = to_int_object(what, argument);
+  const long long value = PyLong_AsLongLong(number.ptr());
+  if (value == -1 && PyErr_Occurred()) throw nb::python_error();
+  return value;
+}
+
+std::size_t to_index(nb::handle what, const char* argument) {
+  const nb::object number = to_int_object(what, argument);
+  const std::size_t value = PyLong_AsSize_t(number.ptr());
+  if (value == static_cast<std::size_t>(-1) && PyErr_Occurred()) throw nb::python_error();
+  return value;
+}
+
+const exec_place* find_exec_place(nb::handle what, nb::object& keep) {
+  if (const auto* place = as<exec_place>(what)) return place;
+  if (!nb::hasattr(what, "_as_stf_exec_place")) return nullptr;
+  keep = what.attr("_as_stf_exec_place")();
+  if (const auto* place = as<exec_place>(keep)) return place;
+  throw error(errc::invalid_type, "_as_stf_exec_place() of type " + class_name(what) +
+                                      " gave " + class_name(keep) + "; return an exec_place");
+}
+
+exec_place to_exec_place(nb::handle what, const char* argument) {
+  if (what.is_none()) return {};
+  nb::object keep;
+  const exec_place* const place = find_exec_place(what, keep);
+  if (place == nullptr) {
+    fail_type(argument, "an exec_place such as exec_place.device(0)", what);
+  }
+  return *place;
+}
+
+data_place to_data_place(nb::handle what, const char* argument, data_place otherwise) {
+  if (what.is_none()) return otherwise;
+  const auto* const place = as<data_place>(what);
+  if (place == nullptr) fail_type(argument, "a data_place such as data_place.device(0)", what);
+  return *place;
+}
+
+std::uint64_t to_stream(nb::handle what) {
+  return nb::cast<std::uint64_t>(
+      nb::module_::import_("millstream._stream").attr("_stream_number")(what));
+}
+
+nb::object from_stream(std::uint64_t number) {
+  static constinit lazy_name type("millstream._stream", "CudaStream");
+  return type.get()(number);
+}
+
+}  // namespace millstream::python

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Arguments from Python, with messages that name the caller's argument.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <millstream/place.hpp>
+
+#include "interpreter.hpp"
+
+namespace millstream::python {
+
+/// The C++ object inside `what`, or null if it is none of this class.
+template <class T>
+[[nodiscard]] T* as(nb::handle what) noexcept {
+  T* found = nullptr;
+  return nb::try_cast<T*>(what, found, false) ? found : nullptr;
+}
+
+/// "int" for 3, for messages.
+[[nodiscard]] std::string class_name(nb::handle what);
+/// The text of a str; the view lives as long as the object. TypeError otherwise.
+[[nodiscard]] std::string_view to_text(nb::handle what, const char* argument);
+/// Like `to_text`, and "" for None.
+[[nodiscard]] std::string_view to_name(nb::handle what, const char* argument);
+/// Anything with `__index__`. TypeError otherwise, OverflowError out of the range of int64.
+[[nodiscard]] std::int64_t to_integer(nb::handle what, const char* argument);
+/// An index from 0: TypeError, OverflowError for negative ones.
+[[nodiscard]] std::size_t to_index(nb::handle what, const char* argument);
+
+/// An exec_place, or what `_as_stf_exec_place()` of the object gives. Null if it is neither.
+[[nodiscard]] const exec_place* find_exec_place(nb::handle what, nb::object& keep);
+/// The same, with TypeError for everything else; None is the default place.
+[[nodiscard]] exec_place to_exec_place(nb::handle what, const char* argument);
+/// TypeError for anything but a data_place and None, which is `otherwise`.
+[[nodiscard]] data_place to_data_place(nb::handle what, const char* argument, data_place otherwise);
+
+/// A stream number or an object with `__cuda_stream__`; None is 0.
+[[nodiscard]] std::uint64_t to_stream(nb::handle what);
+/// A `CudaStream`.
+[[nodiscard]] nb::object from_stream(std::uint64_t number);
+
+}  // namespace millstream::python

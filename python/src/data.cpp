@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data.hpp"
+
+#include <array>
+#include <cstring>
+
+#include <nanobind/stl/string.h>
+
+#include "bind.hpp"
+#include "body.hpp"
+#include "caller.hpp"
+#include "convert.hpp"
+#include "source.hpp"
+
+namespace millstream::python {
+namespace {
+
+using namespace nb::literals;
+
+constexpr std::size_t longest_pattern = 16;
+
+template <access_mode Mode>
+py_dep access(nb::pointer_and_handle<py_data> self, nb::handle place) {
+  if (writes(Mode) && self.p->data.is_readonly()) {
+    throw error(errc::invalid_value, name_of(self.p->data) + " is read-only and cannot be written; "
+                                         "use read(), or register a writable copy");
+  }
+  return {nb::borrow(self.h), Mode, nb::borrow(place)};
+}
+
+nb::object symbol_of(const py_data& self) {
+  const std::string symbol = self.data.symbol();
+  return symbol.empty() ? nb::none() : nb::object(nb::str(symbol.c_str()));
+}
+
+nb::object shape_of(const py_data& self) {
+  return self.what ? self.what->shape : nb::object(nb::none());
+}
+
+nb::object dtype_of(const py_data& self) {
+  return self.what ? self.what->dtype : nb::object(nb::none());
+}
+
+std::string repr_of(const py_data& self) {
+  const std::string symbol = self.data.symbol();
+  std::string text = "logical_data(";
+  if (!symbol.empty()) text += "name='" + symbol + "', ";
+  if (!self.what) return text + "token)";
+  text += std::string("shape=") + nb::repr(self.what->shape).c_str() +
+          ", dtype=" + nb::str(self.what->dtype).c_str() +
+          ", ndim=" + std::to_string(self.what->dims.size()) +
+          ", bytes=" + std::to_string(self.what->bytes);
+  return text + (self.data.is_readonly() ? ", read-only)" : ")");
+}
+
+py_data empty_like(const py_data& self) {
+  check_live(*self.state, "logical_data.empty_like()");
+  if (!self.what) return make_token(self.state);
+  return {self.state, self.state->core.make_data(self.what->bytes, {}, caller_site()), self.what};
+}
+
+// The user says where the buffer is, and for now there is one answer.
+void refuse_other_places(nb::handle place) {
+  if (to_data_place(place, "dplace", data_place::host()) == data_place::host()) return;
+  throw error(errc::invalid_value, "a buffer of the host cannot be registered at " +
+                                       std::string(nb::repr(place).c_str()) +
+                                       "; leave dplace out, and tasks get copies where they run");
+}
+
+// The shortest pattern whose repetition is `element`, or an empty one if it is too long.
+std::string_view shortest_pattern(std::string_view element) {
+  for (std::size_t bytes = 1; bytes <= longest_pattern && bytes <= element.size(); ++bytes) {
+    if (element.size() % bytes != 0) continue;
+    if (element.substr(bytes) == element.substr(0, element.size() - bytes)) {
+      return element.substr(0, bytes);
+    }
+  }
+  return {};
+}
+
+void fill(const std::shared_ptr<context_state>& state, nb::handle target, nb::handle value,
+          exec_place place) {
+  const task_dep dep = to_task_dep(*state, target, caller_site(), "logical_data_full()");
+  const nb::bytes element(nb::object(value.attr("tobytes")()));
+  const std::string_view pattern = shortest_pattern({element.c_str(), element.size()});
+  if (!pattern.empty()) {
+    const may_block section;
+    state->core.fill(dep, std::as_bytes(std::span(pattern)), place, dep.data.symbol());
+    return;
+  }
+  body_arguments call;
+  call.who = "logical_data_full()";
+  call.function = nb::module_::import_("operator").attr("setitem");
+  call.arguments = nb::make_tuple(nb::ellipsis(), value);
+  call.kind = task_kind::fill;
+  call.place = place;
+  submit_body(state, call, nb::make_tuple(target));
+}
+
+}  // namespace
+
+// In a forked child the engine of the parent is out of reach, so the handle leaks.
+py_data::~py_data() {
+  if (data && !state->is_of_this_process()) static_cast<void>(new untyped_data(std::move(data)));
+}
+
+std::string name_of(const untyped_data& data) {
+  const std::string symbol = data.symbol();
+  return symbol.empty() ? "data " + std::to_string(data.id()) : "'" + symbol + "'";
+}
+
+py_data register_buffer(const std::shared_ptr<context_state>& state, nb::handle buffer,
+                        nb::handle place, nb::handle name) {
+  refuse_other_places(place);
+  const std::string_view symbol = to_name(name, "name");
+  source found = open_source(buffer);
+  registration request;
+  request.block = found.block;
+  request.bytes = found.what->bytes;
+  request.readonly = found.readonly;
+  request.symbol = symbol;
+  request.site = caller_site();
+  request.owner = std::move(found.owner);
+  return {state, state->core.register_data(request), std::move(found.what)};
+}
+
+py_data make_empty(const std::shared_ptr<context_state>& state, nb::handle shape, nb::handle dtype,
+                   nb::handle name) {
+  layout_ptr what = make_layout(shape, dtype.is_none() ? nb::handle() : dtype);
+  untyped_data data =
+      state->core.make_data(what->bytes, to_name(name, "name"), caller_site());
+  return {state, std::move(data), std::move(what)};
+}
+
+py_data make_full(const std::shared_ptr<context_state>& state, nb::handle shape,
+                  const fill_arguments& fill_with) {
+  const nb::module_ numpy = nb::module_::import_("numpy");
+  const nb::object dtype =
+      to_dtype(fill_with.dtype.is_none()
+                   ? nb::object(numpy.attr("array")(fill_with.value).attr("dtype"))
+                   : nb::borrow(fill_with.dtype));
+  const exec_place place = to_exec_place(fill_with.place, "exec_place");
+  if (place.what() == exec_place::kind::host) {
+    throw error(errc::not_implemented, "exec_place.host() cannot fill data; leave exec_place out, "
+                                       "or submit a function that fills it");
+  }
+  const nb::object value = numpy.attr("full")(nb::tuple(), fill_with.value, "dtype"_a = dtype);
+  py_data made = make_empty(state, shape, dtype, fill_with.name);
+  const nb::object handle = nb::cast(std::move(made));
+  fill(state, nb::cast(py_dep{handle, access_mode::write, nb::borrow(fill_with.where)}), value,
+       place);
+  auto& filled = *nb::inst_ptr<py_data>(handle);
+  return {filled.state, filled.data, filled.what};
+}
+
+py_data make_token(const std::shared_ptr<context_state>& state) {
+  return {state, state->core.make_token({}, caller_site()), nullptr};
+}
+
+void bind_data(nb::module_& core) {
+  nb::class_<py_data>(core, "logical_data", nb::is_weak_referenceable(),
+                      "A value that may have copies in several memories. Contexts make it; "
+                      "dropping the last handle queues the write-back to a registered buffer and "
+                      "never waits.")
+      .def_static(
+          "token",
+          [](py_context& ctx) {
+            check_live(*ctx.state, "logical_data.token()");
+            return make_token(ctx.state);
+          },
+          "ctx"_a, nb::sig("def token(ctx: context) -> logical_data"), "As `context.token`.")
+      .def_static(
+          "init_by_shape",
+          [](py_context& ctx, nb::handle shape, nb::handle dtype, nb::handle name) {
+            check_live(*ctx.state, "logical_data.init_by_shape()");
+            return make_empty(ctx.state, shape, dtype, name);
+          },
+          "ctx"_a, "shape"_a, "dtype"_a.none(), "name"_a = nb::none(),
+          nb::sig("def init_by_shape(ctx: context, shape: collections.abc.Iterable[int], "
+                  "dtype: object, name: str | None = None) -> logical_data"),
+          "As `context.logical_data_empty`.")
+      .def("read", &access<access_mode::read>, "dplace"_a = nb::none(),
+           nb::sig("def read(self, dplace: data_place | None = None) -> dep"),
+           "Read access, for a task. `dplace`: where the copy is wanted.")
+      .def("write", &access<access_mode::write>, "dplace"_a = nb::none(),
+           nb::sig("def write(self, dplace: data_place | None = None) -> dep"),
+           "Write access: the task overwrites the whole content, so no copy is fetched. "
+           "ValueError for read-only data.")
+      .def("rw", &access<access_mode::rw>, "dplace"_a = nb::none(),
+           nb::sig("def rw(self, dplace: data_place | None = None) -> dep"),
+           "Read and write access. ValueError for read-only data.")
+      .def_prop_ro("dtype", &dtype_of, nb::sig("def dtype(self) -> numpy.dtype | None"),
+                   "Element type; None for a token.")
+      .def_prop_ro("shape", &shape_of, nb::sig("def shape(self) -> tuple[int, ...] | None"),
+                   "Extents, last axis fastest; None for a token.")
+      .def_prop_ro("symbol", &symbol_of, nb::sig("def symbol(self) -> str | None"),
+                   "Name in messages and graphs, or None.")
+      .def_prop_ro("readonly", [](const py_data& self) { return self.data.is_readonly(); },
+                   "True if the registered buffer may not be written.")
+      .def_prop_ro("_readonly", [](const py_data& self) { return self.data.is_readonly(); })
+      .def_prop_ro("_is_token", [](const py_data& self) { return self.data.is_token(); })
+      .def(
+          "set_symbol",
+          [](const py_data& self, nb::handle name) {
+            self.data.set_symbol(to_text(name, "name"));
+          },
+          "name"_a, nb::sig("def set_symbol(self, name: str) -> None"),
+          "Names the datum in messages and graphs.")
+      .def("empty_like", &empty_like, nb::sig("def empty_like(self) -> logical_data"),
+           "New data of the same context, shape and dtype, without content and name; of a token, "
+           "another token.")
+      .def("__repr__", &repr_of);
+}
+
+}  // namespace millstream::python

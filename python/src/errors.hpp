@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Exceptions between the two languages: the engine's become subclasses of `millstream.Error`,
+/// those of user code travel through the engine and come out as the same object.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <millstream/error.hpp>
+#include <millstream/untyped.hpp>
+
+#include "interpreter.hpp"
+
+namespace millstream::python {
+
+/// What is known about an error besides its text; "" and null = unknown.
+struct error_details {
+  std::string task;
+  std::string data;
+  source_site site;
+};
+
+/// An error whose Python class is chosen by name where the code alone does not say it, and that
+/// carries its details as attributes.
+class binding_error : public error {
+ public:
+  binding_error(errc code, const std::string& text, error_details known,
+                const char* class_name = nullptr)
+      : error(code, text), details(std::move(known)), python_class(class_name) {}
+
+  error_details details;
+  const char* python_class;
+};
+
+/// A Python exception on its way through the engine. Copies share the object; dropping the last
+/// one is safe on any thread. `what()` needs no interpreter lock.
+class python_exception final : public std::exception {
+ public:
+  struct state {
+    py_ref value;
+    std::string text;  // "ValueError: boom"
+  };
+
+  /// Takes the pending exception; the lock is held.
+  [[nodiscard]] static python_exception fetch();
+  explicit python_exception(nb::object value);
+
+  [[nodiscard]] const char* what() const noexcept override { return state_->text.c_str(); }
+  [[nodiscard]] const std::shared_ptr<state>& shared() const noexcept { return state_; }
+
+ private:
+  std::shared_ptr<state> state_;
+};
+
+/// The Python exception for a C++ one. The lock is held.
+[[nodiscard]] nb::object to_python(const std::exception_ptr& what, const error_details& details);
+
+/// One exception for all failures: the user's own object with a note, or an ExceptionGroup.
+/// Null for none. The lock is held.
+[[nodiscard]] nb::object combine(const std::vector<failure>& failures);
+
+/// Throws `exception` as what it is, with the traceback it has.
+[[noreturn]] void throw_python(const nb::object& exception);
+
+}  // namespace millstream::python

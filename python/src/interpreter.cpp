@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "interpreter.hpp"
+
+#include <cxxabi.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+
+#include <millstream/hooks.hpp>
+
+#include "bind.hpp"
+
+namespace millstream::python {
+namespace {
+
+// How long the end of the interpreter waits for bodies that are running.
+constexpr unsigned shut_down_limit_ms = 2000;
+
+std::atomic<bool> g_gone{false};
+unsigned g_generation = 0;
+bool g_in_use = false;
+unsigned long g_main_thread = 0;
+std::atomic<unsigned long> g_ending_thread{0};
+
+thread_local int t_may_block = 0;
+thread_local PyThreadState* t_saved = nullptr;
+
+// The Python thread state of a foreign thread, kept by one count too many until the thread ends.
+class kept_state {
+ public:
+  kept_state() = default;
+  kept_state(const kept_state&) = delete;
+  kept_state& operator=(const kept_state&) = delete;
+  ~kept_state() {
+    if (!active_ || interpreter_is_gone()) return;
+    try {
+      const PyGILState_STATE state = PyGILState_Ensure();
+      PyGILState_Release(state);
+      PyGILState_Release(PyGILState_LOCKED);
+    } catch (abi::__forced_unwind&) {
+      park();
+    }
+  }
+  void keep() {
+    if (active_ || PyGILState_GetThisThreadState() != nullptr) return;
+    static_cast<void>(PyGILState_Ensure());
+    static_cast<void>(PyEval_SaveThread());
+    active_ = true;
+  }
+
+ private:
+  bool active_ = false;
+};
+thread_local kept_state t_kept;
+
+void* enter_wait() noexcept {
+  if (t_may_block == 0 || t_saved != nullptr) return nullptr;
+  t_saved = PyEval_SaveThread();
+  return t_saved;
+}
+
+void leave_wait(void* token) noexcept {
+  if (token == nullptr) return;
+  // The interpreter has ended, or is about to: it would end this thread on its way in.
+  if (interpreter_is_gone() && PyThread_get_thread_ident() != g_ending_thread.load()) park();
+  PyThreadState* const state = std::exchange(t_saved, nullptr);
+  try {
+    PyEval_RestoreThread(state);
+  } catch (abi::__forced_unwind&) {
+    park();
+  }
+}
+
+// Only the main thread handles signals. The exception of the handler stays pending, and the
+// translation of error(interrupted) finds it.
+bool is_wait_interrupted() noexcept {
+  if (t_saved == nullptr || PyThread_get_thread_ident() != g_main_thread) return false;
+  try {
+    PyEval_RestoreThread(t_saved);
+    const bool raised = PyErr_CheckSignals() != 0;
+    t_saved = PyEval_SaveThread();
+    return raised;
+  } catch (abi::__forced_unwind&) {
+    park();
+  }
+}
+
+// The threads of the engine stayed with the parent.
+void after_fork_in_child() noexcept {
+  ++g_generation;
+  g_in_use = false;
+  g_main_thread = PyThread_get_thread_ident();
+}
+
+void shut_down_at_exit() {
+  g_ending_thread = PyThread_get_thread_ident();
+  if (g_in_use) {
+    const nb::gil_scoped_release let_go;
+    shut_down(shut_down_limit_ms);
+  }
+  g_gone = true;
+}
+
+}  // namespace
+
+void park() noexcept {
+  for (;;) ::pause();
+}
+
+bool interpreter_is_gone() noexcept { return g_gone.load(std::memory_order_relaxed); }
+
+unsigned process_generation() noexcept { return g_generation; }
+
+void note_engine_in_use() noexcept { g_in_use = true; }
+
+interpreter_lock::interpreter_lock() noexcept {
+  if (interpreter_is_gone()) return;
+  try {
+    t_kept.keep();
+    state_ = PyGILState_Ensure();
+    held_ = true;
+  } catch (abi::__forced_unwind&) {
+    park();
+  }
+}
+
+interpreter_lock::~interpreter_lock() {
+  if (held_) PyGILState_Release(state_);
+}
+
+may_block::may_block() noexcept { ++t_may_block; }
+may_block::~may_block() { --t_may_block; }
+
+void py_ref::drop() noexcept {
+  PyObject* const object = std::exchange(object_, nullptr);
+  const interpreter_lock lock;
+  if (!lock) return;
+  try {
+    Py_DECREF(object);
+  } catch (abi::__forced_unwind&) {
+    park();
+  }
+}
+
+// A frame of its own without anything to destroy: if the interpreter ends this thread inside the
+// call, no destructor may run without the lock.
+PyObject* call_on_worker(nb::handle callable, PyObject* const* arguments,
+                         std::size_t count) noexcept {
+  try {
+    return PyObject_Vectorcall(callable.ptr(), arguments, count, nullptr);
+  } catch (abi::__forced_unwind&) {
+    park();
+  }
+}
+
+nb::handle lazy_name::get() {
+  if (object_ == nullptr) {
+    object_ = nb::object(nb::module_::import_(module_).attr(name_)).release().ptr();
+  }
+  return object_;
+}
+
+void bind_interpreter(nb::module_& core) {
+  g_main_thread = nb::cast<unsigned long>(
+      nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+  pthread_atfork(nullptr, nullptr, &after_fork_in_child);
+  set_blocking_hooks({enter_wait, leave_wait, is_wait_interrupted});
+  core.def("_shut_down", &shut_down_at_exit,
+           "Ends the engine with the interpreter: queued work is dropped, running work is awaited "
+           "for two seconds at most. Called at exit.");
+  nb::module_::import_("atexit").attr("register")(core.attr("_shut_down"));
+}
+
+}  // namespace millstream::python

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The interpreter lock: taken from any thread, let go around waits, and left alone once the
+/// interpreter ends.
+#pragma once
+
+#include <utility>
+
+#include <nanobind/nanobind.h>
+
+namespace millstream::python {
+
+namespace nb = nanobind;
+
+/// Stops the calling thread for the rest of the process. For threads that the ending interpreter
+/// no longer lets in: it ends them by unwinding, which must not meet our frames.
+[[noreturn]] void park() noexcept;
+
+/// True once no Python code may run any more on behalf of the engine. One load.
+[[nodiscard]] bool interpreter_is_gone() noexcept;
+/// Rises with each fork, in the child: what was made at another number is the parent's, and can
+/// be neither used nor given back here. One load.
+[[nodiscard]] unsigned process_generation() noexcept;
+/// From now on the end of the interpreter ends the engine, too.
+void note_engine_in_use() noexcept;
+
+/// Holds the interpreter lock, nested use included. False when the interpreter is gone: then
+/// nothing of Python may be touched. Foreign threads keep their Python thread state until they end,
+/// so that thread-local values of Python survive from one body to the next.
+class interpreter_lock {
+ public:
+  interpreter_lock() noexcept;
+  ~interpreter_lock();
+  interpreter_lock(const interpreter_lock&) = delete;
+  interpreter_lock& operator=(const interpreter_lock&) = delete;
+  explicit operator bool() const noexcept { return held_; }
+
+ private:
+  bool held_ = false;
+  PyGILState_STATE state_{};
+};
+
+/// Around every call into the engine that may block: the caller holds the interpreter lock, and
+/// the engine may let go of it while it waits. Outside of such a section the hooks do nothing.
+class may_block {
+ public:
+  may_block() noexcept;
+  ~may_block();
+  may_block(const may_block&) = delete;
+  may_block& operator=(const may_block&) = delete;
+};
+
+/// A reference that may be dropped on any thread, with or without the interpreter lock, also when
+/// the interpreter is gone (then the object leaks).
+class py_ref {
+ public:
+  py_ref() noexcept = default;
+  /// Takes over one reference; the lock is held.
+  explicit py_ref(nb::object&& what) noexcept : object_(what.release().ptr()) {}
+  py_ref(py_ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  py_ref& operator=(py_ref&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~py_ref() {
+    if (object_ != nullptr) drop();
+  }
+
+  [[nodiscard]] nb::handle get() const noexcept { return object_; }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
+
+ private:
+  void drop() noexcept;
+  PyObject* object_ = nullptr;
+};
+
+/// Calls Python code on a thread of the engine. Null and a pending exception when it raised.
+[[nodiscard]] PyObject* call_on_worker(nb::handle callable, PyObject* const* arguments,
+                                       std::size_t count) noexcept;
+
+/// `module.name`, imported at the first use. The reference is kept for good.
+class lazy_name {
+ public:
+  constexpr lazy_name(const char* module, const char* name) noexcept
+      : module_(module), name_(name) {}
+  [[nodiscard]] nb::handle get();
+
+ private:
+  const char* module_;
+  const char* name_;
+  PyObject* object_ = nullptr;
+};
+
+}  // namespace millstream::python

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "numpy.hpp"
+
+#include <limits>
+#include <string>
+
+#include <millstream/error.hpp>
+
+#include "convert.hpp"
+
+namespace millstream::python {
+namespace {
+
+// Places in NumPy's table of functions and flags of arrays: part of its binary interface, the same
+// in versions 1 and 2.
+constexpr std::size_t array_type_slot = 2;
+constexpr std::size_t new_from_descr_slot = 94;
+constexpr std::size_t set_base_object_slot = 282;
+constexpr int c_contiguous = 0x0001;
+constexpr int aligned = 0x0100;
+constexpr int writeable = 0x0400;
+
+struct numpy_table {
+  PyTypeObject* array_type = nullptr;
+  PyObject* (*new_from_descr)(PyTypeObject*, PyObject* descr, int rank, const Py_ssize_t* dims,
+                              const Py_ssize_t* strides, void* data, int flags,
+                              PyObject* prototype) = nullptr;
+  int (*set_base_object)(PyObject*, PyObject* base) = nullptr;
+};
+
+nb::object import_multiarray() {
+  try {
+    return nb::module_::import_("numpy._core.multiarray");  // NumPy 2
+  } catch (nb::python_error& missing) {
+    if (!missing.matches(PyExc_ImportError)) throw;
+    return nb::module_::import_("numpy.core.multiarray");
+  }
+}
+
+numpy_table load_table() {
+  const nb::object capsule = import_multiarray().attr("_ARRAY_API");
+  void** const slots = static_cast<void**>(PyCapsule_GetPointer(capsule.ptr(), nullptr));
+  if (slots == nullptr) throw nb::python_error();
+  numpy_table table;
+  table.array_type = static_cast<PyTypeObject*>(slots[array_type_slot]);
+  table.new_from_descr =
+      reinterpret_cast<decltype(table.new_from_descr)>(slots[new_from_descr_slot]);
+  table.set_base_object =
+      reinterpret_cast<decltype(table.set_base_object)>(slots[set_base_object_slot]);
+  return table;
+}
+
+// No initialisation by the language: the import may let go of the interpreter lock, and another
+// thread would then wait for the guard with that lock held.
+const numpy_table& numpy() {
+  static constinit numpy_table table;
+  if (table.array_type == nullptr) table = load_table();
+  return table;
+}
+
+// Facts of the dtype that was used last: programs use few.
+struct dtype_facts {
+  nb::object dtype;
+  std::size_t itemsize = 0;
+  std::size_t alignment = 1;
+  bool has_objects = false;
+  bool has_subarray = false;
+};
+
+const dtype_facts& facts_of(nb::handle dtype) {
+  static dtype_facts& last = *new dtype_facts;
+  if (last.dtype.is(dtype)) return last;
+  dtype_facts facts;
+  facts.itemsize = nb::cast<std::size_t>(dtype.attr("itemsize"));
+  facts.alignment = nb::cast<std::size_t>(dtype.attr("alignment"));
+  facts.has_objects = nb::cast<bool>(dtype.attr("hasobject"));
+  facts.has_subarray = !dtype.attr("subdtype").is_none();
+  facts.dtype = nb::borrow(dtype);
+  last = std::move(facts);
+  return last;
+}
+
+void refuse_objects(nb::handle dtype) {
+  if (!facts_of(dtype).has_objects) return;
+  throw error(errc::invalid_type, "elements of dtype " + std::string(nb::str(dtype).c_str()) +
+                                      " are Python objects, which have no bytes of their own; "
+                                      "convert the array to a numeric or fixed-size dtype");
+}
+
+Py_ssize_t to_extent(nb::handle element) {
+  PyObject* const number = PyNumber_Index(element.ptr());
+  if (number == nullptr) {
+    PyErr_Clear();
+    throw error(errc::invalid_type, "a shape must hold integers, not " + class_name(element) +
+                                        "; pass a tuple such as (16, 16)");
+  }
+  const nb::object keep = nb::steal(number);
+  const Py_ssize_t extent = PyLong_AsSsize_t(number);
+  if (extent == -1 && PyErr_Occurred()) throw nb::python_error();
+  if (extent <= 0) {
+    throw error(errc::invalid_value, "extent " + std::to_string(extent) +
+                                         " of a shape is not positive; use extents from 1");
+  }
+  return extent;
+}
+
+std::vector<Py_ssize_t> to_extents(nb::handle shape) {
+  PyObject* const iterator = PyObject_GetIter(shape.ptr());
+  if (iterator == nullptr) {
+    PyErr_Clear();
+    throw error(errc::invalid_type, "a shape cannot be made of type " + class_name(shape) +
+                                        "; pass a tuple of integers such as (16,)");
+  }
+  const nb::object keep = nb::steal(iterator);
+  std::vector<Py_ssize_t> extents;
+  while (PyObject* const next = PyIter_Next(iterator)) {
+    const nb::object element = nb::steal(next);
+    extents.push_back(to_extent(element));
+  }
+  if (PyErr_Occurred()) throw nb::python_error();
+  if (extents.empty()) {
+    throw error(errc::invalid_value, "a shape needs at least one dimension; pass (1,) for a scalar");
+  }
+  return extents;
+}
+
+std::size_t byte_count(const std::vector<Py_ssize_t>& dims, std::size_t itemsize) {
+  std::size_t bytes = itemsize;
+  for (const Py_ssize_t extent : dims) {
+    if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes) ||
+        bytes > static_cast<std::size_t>(std::numeric_limits<Py_ssize_t>::max())) {
+      throw error(errc::invalid_value, "the shape has more bytes than an address can count; "
+                                       "split the data into parts");
+    }
+  }
+  return bytes;
+}
+
+layout_ptr finish_layout(nb::object dtype, std::vector<Py_ssize_t> dims) {
+  const dtype_facts& facts = facts_of(dtype);
+  auto made = std::make_shared<layout>();
+  made->bytes = byte_count(dims, facts.itemsize);
+  made->alignment = facts.alignment;
+  PyObject* const shape = PyTuple_New(static_cast<Py_ssize_t>(dims.size()));
+  if (shape == nullptr) throw nb::python_error();
+  made->shape = nb::steal(shape);
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    PyObject* const extent = PyLong_FromSsize_t(dims[i]);
+    if (extent == nullptr) throw nb::python_error();
+    PyTuple_SetItem(shape, static_cast<Py_ssize_t>(i), extent);
+  }
+  made->dims = std::move(dims);
+  made->dtype = std::move(dtype);
+  return made;
+}
+
+}  // namespace
+
+nb::object to_dtype(nb::handle what) {
+  static constinit lazy_name dtype_type("numpy", "dtype");
+  static constinit PyObject* float64 = nullptr;
+  if (float64 == nullptr) float64 = nb::object(dtype_type.get()("float64")).release().ptr();
+  if (!what.is_valid()) return nb::borrow(float64);
+  nb::object dtype =
+      what.type().is(dtype_type.get()) ? nb::borrow(what) : nb::object(dtype_type.get()(what));
+  refuse_objects(dtype);
+  return dtype;
+}
+
+layout_ptr make_layout(nb::handle shape, nb::handle elements) {
+  std::vector<Py_ssize_t> dims = to_extents(shape);
+  nb::object dtype = to_dtype(elements);
+  if (facts_of(dtype).has_subarray) {
+    // As NumPy does: the dimensions of the element become the last ones of the array.
+    for (const nb::handle extent : dtype.attr("shape")) {
+      dims.push_back(nb::cast<Py_ssize_t>(extent));
+    }
+    dtype = dtype.attr("base");
+  }
+  if (facts_of(dtype).itemsize == 0) {
+    throw error(errc::invalid_value, "elements of dtype " + std::string(nb::str(dtype).c_str()) +
+                                         " have no bytes; give the dtype a size");
+  }
+  return finish_layout(std::move(dtype), std::move(dims));
+}
+
+layout_ptr layout_of(nb::handle array) {
+  nb::object dtype = array.attr("dtype");
+  refuse_objects(dtype);
+  std::vector<Py_ssize_t> dims;
+  for (const nb::handle extent : array.attr("shape")) dims.push_back(nb::cast<Py_ssize_t>(extent));
+  return finish_layout(std::move(dtype), std::move(dims));
+}
+
+nb::object array_over(const layout& what, void* memory, bool writable, nb::handle base) {
+  // NumPy takes null for "allocate yourself".
+  alignas(std::max_align_t) static std::byte nothing[sizeof(std::max_align_t)];
+  if (memory == nullptr) memory = nothing;
+  const numpy_table& table = numpy();
+  int flags = c_contiguous;
+  if (reinterpret_cast<std::uintptr_t>(memory) % what.alignment == 0) flags |= aligned;
+  if (writable) flags |= writeable;
+  PyObject* const array = table.new_from_descr(
+      table.array_type, Py_NewRef(what.dtype.ptr()), static_cast<int>(what.dims.size()),
+      what.dims.data(), nullptr, memory, flags, nullptr);
+  if (array == nullptr) throw nb::python_error();
+  nb::object made = nb::steal(array);
+  if (base.is_valid() && table.set_base_object(array, Py_NewRef(base.ptr())) < 0) {
+    throw nb::python_error();
+  }
+  return made;
+}
+
+nb::object new_array(const layout& what) {
+  static constinit lazy_name empty("numpy", "empty");
+  return empty.get()(what.shape, what.dtype);
+}
+
+bool is_array(nb::handle what) {
+  return PyObject_TypeCheck(what.ptr(), numpy().array_type) != 0;
+}
+
+void* address_of(nb::handle array) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  void* const address = view.buf;
+  PyBuffer_Release(&view);
+  return address;
+}
+
+}  // namespace millstream::python

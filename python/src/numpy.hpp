@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/// NumPy without its headers: what is needed of its C interface, found when the first array is
+/// made. Everything here needs the interpreter lock.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "interpreter.hpp"
+
+namespace millstream::python {
+
+/// Shape and element type of a datum. Shared, never changed, dropped with the lock held.
+struct layout {
+  nb::object dtype;              ///< numpy.dtype
+  nb::object shape;              ///< tuple of int
+  std::vector<Py_ssize_t> dims;  ///< the same numbers
+  std::size_t bytes = 0;
+  std::size_t alignment = 1;     ///< in bytes, a power of two
+};
+using layout_ptr = std::shared_ptr<const layout>;
+
+/// numpy.dtype(what); null is float64. TypeError for what is no dtype, and for elements that are
+/// Python objects.
+[[nodiscard]] nb::object to_dtype(nb::handle what);
+
+/// For data of our own. `shape` as the user wrote it: TypeError unless an iterable of integers,
+/// ValueError unless all are positive and there is at least one. `elements` as for `to_dtype`, and
+/// checked after the shape.
+[[nodiscard]] layout_ptr make_layout(nb::handle shape, nb::handle elements);
+/// Of an existing array.
+[[nodiscard]] layout_ptr layout_of(nb::handle array);
+
+/// An array over memory of somebody else; `base` (may be null) is kept alive by it.
+[[nodiscard]] nb::object array_over(const layout& what, void* memory, bool writable,
+                                    nb::handle base);
+/// A new array without content.
+[[nodiscard]] nb::object new_array(const layout& what);
+[[nodiscard]] bool is_array(nb::handle what);
+/// Address of the first element of a C-contiguous array.
+[[nodiscard]] void* address_of(nb::handle array);
+
+}  // namespace millstream::python

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include "bind.hpp"
+#include "caller.hpp"
+#include "convert.hpp"
+#include "data.hpp"
+#include "task.hpp"
+#include "view.hpp"
+
+namespace millstream::python {
+namespace {
+
+using namespace nb::literals;
+
+// Errors of the engine get the task and its line as attributes. Costs nothing on the good path.
+template <class Call>
+void with_details(py_task& self, Call&& call) {
+  try {
+    call();
+  } catch (const error& failed) {
+    if (failed.code() == errc::interrupted) throw;
+    throw_python(to_python(std::current_exception(), {self.core.name(), {}, self.site}));
+  }
+}
+
+void add_dep(py_task& self, nb::handle dep) {
+  self.core.add_dep(to_task_dep(*self.state, dep, self.site, "a task"));
+  self.data.push_back(data_object(dep));
+}
+
+void set_exec_place(py_task& self, nb::handle place) {
+  if (place.is_none()) {
+    throw error(errc::invalid_type, "'place' is None; pass an exec_place");
+  }
+  self.core.set_place(to_exec_place(place, "place"));
+}
+
+void start(py_task& self) {
+  with_details(self, [&self] {
+    const may_block section;
+    self.core.start();
+  });
+}
+
+std::vector<std::string> data_names(const py_task& self) {
+  std::vector<std::string> names;
+  for (const nb::object& each : self.data) names.push_back(name_of(nb::inst_ptr<py_data>(each)->data));
+  return names;
+}
+
+// The data may be let go now, unless somebody else has it.
+void close_views(py_task& self) {
+  if (self.arguments) {
+    self.arguments->close(
+        self.site, [&self] { return self.core.name(); }, [&self] { return data_names(self); });
+    self.arguments.reset();
+  }
+  self.tuple = {};
+}
+
+void end(py_task& self) {
+  with_details(self, [&self] {
+    const may_block section;
+    self.core.end();
+  });
+  close_views(self);
+  self.data.clear();
+}
+
+void fail(py_task& self, nb::handle value) {
+  const python_exception cause(nb::borrow(value));
+  self.state->keep(cause);
+  self.core.fail(std::make_exception_ptr(cause));
+  close_views(self);
+  self.data.clear();
+}
+
+nb::handle enter(nb::pointer_and_handle<py_task> self) {
+  start(*self.p);
+  return self.h;
+}
+
+bool leave(py_task& self, nb::handle type, nb::handle value, nb::handle) {
+  if (self.core.is_ended()) return false;
+  if (type.is_none()) {
+    end(self);
+  } else {
+    fail(self, value.is_none() ? type : value);
+  }
+  return false;
+}
+
+argument_list& arguments(py_task& self) {
+  if (self.arguments) return *self.arguments;
+  const body_call call = self.core.call();
+  std::vector<argument_list::entry> entries;
+  entries.reserve(self.data.size());
+  for (std::size_t i = 0; i < self.data.size(); ++i) {
+    const auto& data = *nb::inst_ptr<py_data>(self.data[i]);
+    entries.push_back({data.what, data.data.state(), call.pointers[i],
+                       writes(self.core.dep(i).mode), self.data[i], {}, {}});
+  }
+  const bool host = self.state->host_memory || call.device < 0;
+  self.arguments.emplace(std::move(entries), host, self.state->check);
+  return *self.arguments;
+}
+
+nb::object args(py_task& self) {
+  if (!self.tuple.is_valid()) self.tuple = arguments(self).arrays();
+  return self.tuple;
+}
+
+nb::object stream_ptr(py_task& self) {
+  const body_call call = self.core.call();
+  return from_stream(call.stream != nullptr ? reinterpret_cast<std::uintptr_t>(call.stream)
+                                            : call.queue);
+}
+
+std::uintptr_t get_arg(py_task& self, nb::handle index) {
+  return reinterpret_cast<std::uintptr_t>(self.core.pointer(to_index(index, "index")));
+}
+
+std::string repr_of(const py_task& self) {
+  const char* state = "not started";
+  if (self.core.is_open()) state = "open";
+  if (self.core.is_ended()) state = "ended";
+  return "task(" + self.core.name() + ", " + std::to_string(self.core.dep_count()) + " deps, " +
+         state + ")";
+}
+
+}  // namespace
+
+py_task::py_task(std::shared_ptr<context_state> in, source_site at)
+    : state(std::move(in)), core(state->core, at), site(at) {}
+
+// In a forked child the engine of the parent is out of reach, so the task leaks.
+py_task::~py_task() {
+  if (state && !state->is_of_this_process()) static_cast<void>(new untyped_task(std::move(core)));
+}
+
+py_task make_task(const std::shared_ptr<context_state>& state, const nb::args& parts,
+                  nb::handle symbol) {
+  py_task made(state, caller_site());
+  if (!symbol.is_none()) made.core.set_symbol(to_text(symbol, "symbol"));
+  made.data.reserve(parts.size());
+  bool placed = false;
+  for (const nb::handle part : parts) {
+    if (as<py_dep>(part) != nullptr) {
+      add_dep(made, part);
+      continue;
+    }
+    nb::object keep;
+    const exec_place* const place = find_exec_place(part, keep);
+    if (place == nullptr) add_dep(made, part);  // says what is wrong with it
+    if (placed) {
+      throw error(errc::invalid_value, "a task got two execution places; pass one");
+    }
+    made.core.set_place(*place);
+    placed = true;
+  }
+  return made;
+}
+
+void bind_task(nb::module_& core) {
+  nb::class_<py_task>(core, "task", nb::pooled(),
+                      "A task whose body is written between `start` and `end`, or inside `with`. "
+                      "On host devices the body is ordinary Python: `start` waits until the data "
+                      "are ready. A body that raises fails the task: data it was to write are "
+                      "poisoned.")
+      .def("add_dep", &add_dep, "dep"_a, nb::sig("def add_dep(self, dep: dep) -> None"),
+           "Adds an access, before `start`. TypeError for what is no dep of a logical_data, "
+           "ValueError for data of a different context or writing to read-only data.")
+      .def("set_exec_place", &set_exec_place, "place"_a,
+           nb::sig("def set_exec_place(self, place: exec_place) -> None"),
+           "Where the task runs; before `start`.")
+      .def(
+          "set_symbol",
+          [](py_task& self, nb::handle name) { self.core.set_symbol(to_text(name, "name")); },
+          "name"_a, nb::sig("def set_symbol(self, name: str) -> None"),
+          "Names the task in messages and graphs; before `start`.")
+      .def("start", &start,
+           "Makes the data ready. Waits for them on host devices, letting other threads run. "
+           "PoisonedError if an input is, NotWrittenError if nothing has written it, "
+           "OutOfMemoryError, DeadlockError, UsageError when started twice or when this thread has "
+           "a conflicting task open.")
+      .def("end", &end, "Ends the task; does not wait. UsageError unless started.")
+      .def("__enter__", &enter, nb::sig("def __enter__(self) -> millstream.task"),
+           "`start`, then the task itself.")
+      .def("__exit__", &leave, "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
+           nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
+                   "typing.Literal[False]"),
+           "`end`; after an exception the task has failed, and the exception goes on.")
+      .def("__iter__", [](py_task& self) { return nb::iter(args(self)); },
+           nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"),
+           "Iterates over `args()`, so that ``with ctx.task(a.read()) as (x,):`` works.")
+      .def("__getitem__",
+           [](py_task& self, nb::handle key) { return arguments(self).item(key); }, "key"_a,
+           nb::sig("def __getitem__(self, key: int | logical_data) -> typing.Any"),
+           "Array of a dependency, by position (tokens counted) or by datum. IndexError past the "
+           "list, KeyError for other data, RuntimeError for a token.")
+      .def("args", &args, nb::sig("def args(self) -> tuple[typing.Any, ...]"),
+           "One array per dependency that is no token: NumPy arrays on host devices (read-only "
+           "for `read` accesses), else the views of `args_cai`. Valid until the task ends.")
+      .def("stream_ptr", &stream_ptr, nb::sig("def stream_ptr(self) -> CudaStream"),
+           "Stream of the task, never 0: a raw handle on a GPU machine, else the number of its "
+           "queue. Only while the task is open.")
+      .def("get_arg", &get_arg, "index"_a, nb::sig("def get_arg(self, index: int) -> int"),
+           "Address of dependency `index`, tokens counted. IndexError past the list, RuntimeError "
+           "for a token or when the task is not open.")
+      .def("get_arg_cai",
+           [](py_task& self, nb::handle index) {
+             return arguments(self).view(to_index(index, "index"));
+           },
+           "index"_a, nb::sig("def get_arg_cai(self, index: int) -> stf_cai"),
+           "View of dependency `index`; errors as `get_arg`.")
+      .def("args_cai", [](py_task& self) { return arguments(self).views(); },
+           nb::sig("def args_cai(self) -> stf_cai | tuple[stf_cai, ...] | None"),
+           "Views of all dependencies but tokens: None, one view, or a tuple.")
+      .def("__repr__", &repr_of);
+}
+
+}  // namespace millstream::python

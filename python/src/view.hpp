@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Views of a task's arguments: arrays over the memory of an instance, valid until the task ends.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <millstream/untyped.hpp>
+
+#include "numpy.hpp"
+
+namespace millstream::python {
+
+/// Shared by the views of one task. Guarded by the interpreter lock.
+struct lease {
+  bool over = false;
+  std::string task;               ///< set when it is over and views are left
+  std::vector<std::string> data;  ///< names of the dependencies, likewise
+  source_site site;
+
+  /// Throws error(usage) naming the task, the datum and the line once it is over.
+  void check(std::size_t index) const;
+  [[nodiscard]] std::string message(std::size_t index) const;
+};
+
+/// The Python class `stf_cai`.
+struct py_view {
+  void* address = nullptr;
+  layout_ptr what;
+  std::uint64_t stream = 0;
+  bool readonly = false;
+  bool host = false;  ///< in host memory: `__array_interface__` instead of the CUDA one
+  std::shared_ptr<const lease> lent;  ///< null = made by the user
+  std::size_t index = 0;              ///< of the dependency
+  nb::object interface;               ///< dict, made at the first use
+
+  void check() const {
+    if (lent) lent->check(index);
+  }
+};
+
+/// The arguments of one open task or running body, as Python sees them. Arrays and views are made
+/// when first asked for. Needs the interpreter lock.
+class argument_list {
+ public:
+  struct entry {
+    layout_ptr what;  ///< null for a token
+    const core::data* datum = nullptr;  ///< for look-up only
+    void* address = nullptr;
+    bool writable = false;
+    nb::object base;  ///< kept alive by the array; may be null
+    nb::object array;
+    nb::object view;
+  };
+
+  /// `host`: the memory is the host's. `guarded`: arrays raise when used after the end.
+  argument_list(std::vector<entry> entries, bool host, bool guarded)
+      : entries_(std::move(entries)), host_(host), guarded_(guarded) {}
+
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+  [[nodiscard]] const entry& at(std::size_t index) const noexcept { return entries_[index]; }
+
+  /// What a body works with: a NumPy array on the host, else a view. Throws error(out_of_range),
+  /// error(usage) for a token.
+  [[nodiscard]] nb::object array(std::size_t index);
+  [[nodiscard]] nb::object view(std::size_t index);
+  /// All arrays but those of tokens.
+  [[nodiscard]] nb::object arrays();
+  /// None, the view, or a tuple of views, tokens left out.
+  [[nodiscard]] nb::object views();
+  /// By position (negative from the end) or by datum.
+  [[nodiscard]] nb::object item(nb::handle key);
+
+  /// The task has ended: views that are left raise when used, and say what `name` and `names` say.
+  template <class Name, class Names>
+  void close(source_site site, Name&& name, Names&& names) {
+    entries_.clear();
+    if (!lent_) return;
+    lent_->over = true;
+    if (lent_.use_count() == 1) return;
+    lent_->task = name();
+    lent_->data = names();
+    lent_->site = site;
+  }
+
+ private:
+  [[nodiscard]] entry& checked(std::size_t index);
+  [[nodiscard]] const std::shared_ptr<lease>& lent();
+
+  std::vector<entry> entries_;
+  bool host_;
+  bool guarded_;
+  std::shared_ptr<lease> lent_;
+};
+
+}  // namespace millstream::python

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contexts and helpers for all tests. Host machine with two simulated devices unless a test says so."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+
+import millstream as stf
+
+# Bodies that a test holds back give up after this time, so that a fault is a failure and no hang.
+LIMIT_S = 60
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes more than a second, or gigabytes of memory")
+
+
+@pytest.fixture
+def host():
+    return stf.machine("host", devices=2)
+
+
+@pytest.fixture
+def ctx(host):
+    context = stf.context(machine=host)
+    yield context
+    context.finalize()
+
+
+@pytest.fixture
+def null_ctx():
+    context = stf.context(machine=stf.machine("null"))
+    yield context
+    context.finalize()
+
+
+class Gate:
+    """Holds bodies back until the test opens it."""
+
+    def __init__(self):
+        self._event = threading.Event()
+        self.reached = threading.Event()
+
+    def open(self):
+        self._event.set()
+
+    def hold(self, *_):
+        self.reached.set()
+        assert self._event.wait(LIMIT_S), "the test never opened the gate"
+
+
+@pytest.fixture
+def gate():
+    gate = Gate()
+    yield gate
+    gate.open()
+
+
+@pytest.fixture
+def run_python(tmp_path):
+    """Runs a program in an interpreter of its own."""
+
+    def run(program, *options, **environment):
+        script = tmp_path / "program.py"
+        script.write_text(textwrap.dedent(program))
+        return subprocess.run(
+            [sys.executable, *options, str(script)],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            env={**os.environ, **environment},
+        )
+
+    return run
+
+
+@pytest.fixture
+def run_clean(run_python):
+    """Like `run_python`, and the program must end well without a word on stderr."""
+
+    def run(program, *options, **environment):
+        done = run_python(program, *options, **environment)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    return run

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+import io
+import sys
+
+import memory
+import options
+import progress
+import pytest
+from tiles import BlockCyclic
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (
+            ["--tile", "7"],
+            "argument --tile: '7' is not allowed; give a whole number from 8 to 4096",
+        ),
+        (["--tile", "big"], "'big' is not allowed; give a whole number from 8 to 4096"),
+        (["--devices", "0"], "argument --devices: '0' is not allowed; give a whole number from 1"),
+        (["--samples", "1798"], "'1798' is not allowed; give a whole number from 40 to 1797"),
+        (["--augment", "21"], "'21' is not allowed; give a whole number from 0 to 20"),
+        (["--seed", "-1"], "'-1' is not allowed; give a whole number from 0 to 4294967295"),
+        (["--machine", "toaster"], "'toaster' is not allowed; give one of 'host'"),
+        (["--colour"], "unrecognized arguments: --colour"),
+        (["--out", "/proc/none"], "give a folder that can be written to"),
+    ],
+)
+def test_bad_options_get_one_line_and_exit_code_2(arguments, text, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        options.parse(arguments)
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith("digits: ")
+    assert text in said
+
+
+def test_defaults_run_everything(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    chosen = options.parse([])
+    assert (chosen.machine, chosen.devices, chosen.samples, chosen.augment) == (
+        "host",
+        None,
+        1797,
+        0,
+    )
+    assert chosen.trace
+    assert chosen.sequential
+    assert chosen.reference
+    assert chosen.out.is_dir()
+
+
+def test_memory_is_that_of_the_lower_tiles_on_their_holders():
+    assert memory.tiles_bytes(1000, 100, BlockCyclic(1)) == 8 * 1000 * 1100 // 2
+    assert memory.tiles_bytes(1000, 100, BlockCyclic(4)) == 3 * 8 * 1000 * 1100 // 2
+
+
+def test_progress_is_plain_lines_where_there_is_no_terminal():
+    stream = io.StringIO()
+    with progress.Progress("work", 4, stream) as shown:
+        for _ in range(4):
+            shown.done()
+    assert stream.getvalue() == "work: 100 %\n"
+
+
+def test_progress_of_a_run_that_fails_ends_with_it():
+    shown = progress.Progress("work", 4, io.StringIO())
+    with pytest.raises(KeyError), shown:
+        raise KeyError
+    assert not shown._thread.is_alive()
+
+
+def test_missing_package_is_one_line(monkeypatch, capsys):
+    import main
+
+    monkeypatch.setitem(sys.modules, "millstream", None)
+    with pytest.raises(SystemExit) as stopped:
+        main.import_millstream()
+    assert stopped.value.code == 2
+    assert "run 'pip install .'" in capsys.readouterr().err

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of the interpreter, fork and spawn. Each test is a process of its own."""
+
+
+def test_objects_alive_at_exit(run_clean):
+    program = """
+        import numpy as np
+        import millstream as stf
+
+        ctx = stf.context(machine=stf.machine("host", devices=2), trace=True)
+        data = ctx.logical_data(np.zeros(4))
+        token = ctx.token()
+        task = ctx.task(data.rw())
+        task.start()
+        view, array = task.args_cai(), task.args()
+        graph = ctx.graph()
+
+        class Cycle:
+            pass
+
+        cycle = Cycle()
+        cycle.parts = [cycle, ctx, data, task]
+        finalized = stf.context()
+        finalized.finalize()
+        print("end")
+    """
+    assert run_clean(program) == "end\n"
+
+
+def test_live_context_warns_once_at_exit(run_python):
+    program = """
+        import millstream as stf
+        ctx = stf.context()
+        data = ctx.logical_data(bytearray(4))
+    """
+    done = run_python(program, "-W", "always::ResourceWarning")
+    assert done.returncode == 0
+    assert done.stderr.count("without an explicit finalize") <= 1
+    assert "Traceback" not in done.stderr
+
+
+def test_queued_work_is_dropped_at_exit(run_clean):
+    program = """
+        import threading
+        import millstream as stf
+
+        ctx = stf.context()
+        started, token = threading.Event(), ctx.token()
+        ctx.submit(lambda: (started.set(), print("running", flush=True)), token.rw())
+        hold = threading.Event()
+        ctx.submit(lambda: hold.wait(0.2), token.rw())
+        for _ in range(1000):
+            ctx.submit(lambda: print("queued"), token.rw())
+        started.wait()
+    """
+    assert run_clean(program).splitlines()[0] == "running"
+
+
+def test_body_that_never_ends_does_not_stop_the_exit(run_clean):
+    program = """
+        import threading
+        import millstream as stf
+
+        ctx = stf.context()
+        started = threading.Event()
+
+        def body():
+            started.set()
+            while True:
+                sum(range(1000))
+
+        ctx.submit(body)
+        started.wait()
+        print("end")
+    """
+    assert run_clean(program) == "end\n"
+
+
+def test_thread_blocked_in_a_wait_does_not_stop_the_exit(run_python):
+    program = """
+        import threading
+        import numpy as np
+        import millstream as stf
+
+        ctx = stf.context()
+        data = ctx.logical_data(np.zeros(1))
+        started = threading.Event()
+        ctx.submit(lambda a: (started.set(), threading.Event().wait()), data.rw())
+        thread = threading.Thread(target=lambda: ctx.wait(data), daemon=True)
+        thread.start()
+        started.wait()
+        print("end")
+    """
+    done = run_python(program)
+    assert (done.returncode, done.stdout) == (0, "end\n")
+
+
+def test_exception_that_ends_the_program_leaves_its_exit_code(run_python):
+    program = """
+        import millstream as stf
+        with stf.context() as ctx:
+            ctx.submit(lambda: 1 / 0, symbol="broken")
+            raise SystemExit(7)
+    """
+    assert run_python(program).returncode == 7
+
+
+def test_handlers_of_the_user_may_still_finalize(run_clean):
+    program = """
+        import atexit
+        import numpy as np
+        import millstream as stf
+
+        ctx = stf.context()
+        source = np.zeros(1)
+        ctx.submit(lambda a: a.fill(5), ctx.logical_data(source).write())
+        atexit.register(lambda: (ctx.finalize(), print(source[0])))
+    """
+    assert run_clean(program) == "5.0\n"
+
+
+def test_work_after_the_end_is_unavailable(run_clean):
+    program = """
+        import atexit
+        import millstream
+
+        def late():
+            try:
+                ctx = millstream.context()
+                ctx.submit(print, args=("ran",))
+            except millstream.UnavailableError:
+                print("unavailable")
+
+        atexit.register(late)
+        ctx = millstream.context()
+        ctx.finalize()
+    """
+    assert run_clean(program) == "unavailable\n"
+
+
+def test_forked_child_gets_a_clear_error(run_clean):
+    program = """
+        import os
+        import numpy as np
+        import millstream as stf
+
+        ctx = stf.context(machine=stf.machine("host", devices=2))
+        source = np.zeros(1)
+        data = ctx.logical_data(source)
+        ctx.submit(lambda a: np.add(a, 1, out=a), data.rw())
+        ctx.wait(data)
+        child = os.fork()
+        if child == 0:
+            answers = []
+            for call in (stf.context, lambda: ctx.submit(int), lambda: ctx.wait(data),
+                         lambda: ctx.task(data.rw()).start(), ctx.finalize, ctx.fence):
+                try:
+                    call()
+                    answers.append("nothing")
+                except stf.UnavailableError as error:
+                    answers.append("fork" in str(error))
+            del data, ctx
+            os._exit(0 if answers == [True] * 6 else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        ctx.submit(lambda a: np.add(a, 1, out=a), data.rw())
+        ctx.finalize()
+        print(source[0])
+    """
+    assert run_clean(program, "-W", "ignore::DeprecationWarning") == "2.0\n"
+
+
+def test_forked_child_ends_well(run_clean):
+    program = """
+        import os
+        import numpy as np
+        import millstream as stf
+
+        with stf.context() as ctx:
+            data = ctx.logical_data(np.zeros(1))
+            ctx.submit(lambda a: None, data.rw())
+            ctx.wait(data)
+            child = os.fork()
+            if child == 0:
+                raise SystemExit(5)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    assert run_clean(program, "-W", "ignore::DeprecationWarning") == "5\n"
+
+
+def test_fork_before_the_first_use_is_harmless(run_clean):
+    program = """
+        import os
+        import numpy as np
+        import millstream as stf
+
+        stf.context
+        child = os.fork()
+        source = np.zeros(1)
+        with stf.context() as ctx:
+            ctx.submit(lambda a: a.fill(3), ctx.logical_data(source).write())
+        if child == 0:
+            raise SystemExit(int(source[0]))
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), source[0])
+    """
+    assert run_clean(program, "-W", "ignore::DeprecationWarning") == "3 3.0\n"
+
+
+def test_spawned_child_works(run_clean):
+    program = """
+        import multiprocessing
+
+        def work(_):
+            import numpy as np
+            import millstream as stf
+
+            source = np.zeros(1)
+            with stf.context() as ctx:
+                ctx.submit(lambda a: a.fill(4), ctx.logical_data(source).write())
+            return float(source[0])
+
+        if __name__ == "__main__":
+            import millstream as stf
+
+            stf.context().finalize()
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                print(pool.map(work, [0]))
+    """
+    assert run_clean(program) == "[4.0]\n"
+
+
+def test_nothing_of_the_extension_leaks(run_clean):
+    program = """
+        import gc
+        import numpy as np
+        import millstream as stf
+        from millstream import _core
+
+        _core._set_leak_warnings(True)
+
+        def main():
+            with stf.context(machine=stf.machine("host", devices=2), trace=True) as ctx:
+                data, token = ctx.logical_data(np.zeros(4)), ctx.token()
+                for _ in range(10):
+                    ctx.submit(lambda a: None, data.rw(), token.read())
+                    with ctx.task(data.rw()) as t:
+                        t.args_cai(), t.args()
+                try:
+                    with ctx.task(data.rw()):
+                        raise ValueError
+                except ValueError:
+                    pass
+                ctx.graph()
+
+        main()
+        gc.collect()
+    """
+    run_clean(program)
+
+
+def test_interrupted_program_ends_with_a_traceback(run_python):
+    program = """
+        import os, signal, threading
+        import numpy as np
+        import millstream as stf
+
+        with stf.context() as ctx:
+            data = ctx.logical_data(np.zeros(1))
+            ctx.submit(lambda a: os.kill(os.getpid(), signal.SIGINT), data.rw())
+            ctx.wait(data)
+            threading.Event().wait()
+    """
+    done = run_python(program)
+    assert done.returncode == -2
+    assert "KeyboardInterrupt" in done.stderr

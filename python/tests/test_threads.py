@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads, the interpreter lock, Ctrl-C."""
+
+import os
+import signal
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import millstream as stf
+
+
+def run_all(workers):
+    errors = []
+
+    def guarded(work):
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_sixteen_threads_submit_to_one_context(ctx):
+    shared = np.zeros(1, "i8")
+    lshared = ctx.logical_data(shared)
+    private = [np.zeros(1, "i8") for _ in range(16)]
+
+    def add_one(a):
+        a += 1
+
+    def worker(source):
+        mine = ctx.logical_data(source)
+        for number in range(500):
+            with ctx.task(mine.rw()) as (a,):
+                a += 1
+            if number % 5 == 0:
+                ctx.submit(add_one, lshared.rw())
+
+    run_all([lambda source=source: worker(source) for source in private])
+    ctx.finalize()
+    assert [each[0] for each in private] == [500] * 16
+    assert shared[0] == 1600
+
+
+def test_threads_use_their_own_contexts(host):
+    results = []
+
+    def worker():
+        source = np.zeros(1)
+        for _ in range(50):
+            with stf.context(machine=host) as ctx:
+                ctx.host_launch(ctx.logical_data(source).rw(), fn=lambda a: np.add(a, 1, out=a))
+        results.append(source[0])
+
+    run_all([worker] * 4)
+    assert results == [50] * 4
+
+
+def test_waiting_lets_other_threads_run(ctx, gate):
+    data = ctx.logical_data(np.zeros(1))
+    ctx.submit(lambda a: gate.hold(), data.rw())
+
+    def opener():
+        gate.reached.wait()
+        gate.open()
+
+    thread = threading.Thread(target=opener)
+    thread.start()
+    ctx.wait(data)
+    thread.join()
+
+
+def test_start_waits_without_the_interpreter_lock(ctx, gate):
+    data = ctx.logical_data(np.zeros(1))
+    ctx.submit(lambda a: gate.hold(), data.rw())
+    thread = threading.Thread(target=lambda: (gate.reached.wait(), gate.open()))
+    thread.start()
+    with ctx.task(data.rw()) as (a,):
+        a += 1
+    thread.join()
+    assert ctx.wait(data)[0] == 1
+
+
+def test_conflicting_task_of_another_thread_is_waited_for(ctx):
+    source = np.zeros(1)
+    data = ctx.logical_data(source)
+    opened, order = threading.Event(), []
+
+    def second():
+        opened.wait()
+        with ctx.task(data.rw()) as (a,):
+            order.append("second")
+            a *= 10
+
+    thread = threading.Thread(target=second)
+    thread.start()
+    with ctx.task(data.rw()) as (a,):
+        opened.set()
+        order.append("first")
+        a += 1
+    thread.join()
+    ctx.finalize()
+    assert order == ["first", "second"]
+    assert source[0] == 10
+
+
+def interrupt_when_blocked(function_name):
+    """A body that sends Ctrl-C once the main thread is blocked in a line that calls `function`."""
+    main = threading.main_thread().ident
+
+    def body(gate):
+        def is_blocked():
+            frame = sys._current_frames()[main]
+            return frame.f_code.co_name == function_name
+
+        while not is_blocked():
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+        gate.hold()
+
+    return body
+
+
+@pytest.mark.parametrize("call", ["wait", "finalize", "start", "synchronize"])
+def test_ctrl_c_interrupts_a_blocked_call(ctx, gate, call):
+    data = ctx.logical_data(np.zeros(1))
+
+    def blocked():
+        {
+            "wait": lambda: ctx.wait(data),
+            "finalize": ctx.finalize,
+            "start": lambda: ctx.task(data.rw()).start(),
+            "synchronize": lambda: stf.synchronize(ctx.fence()),
+        }[call]()
+
+    interrupt = interrupt_when_blocked("blocked" if call == "finalize" else "<lambda>")
+    ctx.submit(lambda a: interrupt(gate), data.rw())
+    with pytest.raises(KeyboardInterrupt):
+        blocked()
+    gate.open()
+    ctx.submit(lambda a: np.add(a, 1, out=a), data.rw())
+    assert ctx.wait(data)[0] == 1
+
+
+def test_signal_handlers_that_return_do_not_end_the_wait(ctx, gate):
+    data, handled = ctx.logical_data(np.zeros(1)), []
+    before = signal.signal(signal.SIGUSR1, lambda *_: (handled.append(1), gate.open()))
+    try:
+        ctx.submit(lambda a: (os.kill(os.getpid(), signal.SIGUSR1), gate.hold()), data.rw())
+        ctx.wait(data)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert handled == [1]
+
+
+def test_exception_of_a_signal_handler_is_the_one_raised(ctx, gate):
+    class Stop(Exception):
+        pass
+
+    def handler(*_):
+        raise Stop
+
+    data = ctx.logical_data(np.zeros(1))
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(Stop):
+            ctx.submit(lambda a: (os.kill(os.getpid(), signal.SIGUSR1), gate.hold()), data.rw())
+            ctx.wait(data)
+        gate.open()
+        ctx.wait(data)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_data_dropped_by_other_threads(ctx):
+    def worker():
+        for _ in range(100):
+            scratch = ctx.logical_data_empty((16,))
+            ctx.submit(lambda s: s.fill(1), scratch.write())
+            del scratch
+
+    run_all([worker] * 4)
+    ctx.finalize()
+    assert ctx.stats()["tasks"] == 400
