@@ -116,7 +116,7 @@ void context::collect(const access& of, completion_set& before) {
     before.add(what.writer);
   }
   if (at != nullptr) before.add(at->ready);
-  if (!reads(of.mode) || at == nullptr || what.is_valid(of.place)) return;
+  if (!reads(of.mode) || !has_bytes(what) || what.is_valid(of.place)) return;
   if (const instance* source = source_of(what, of.place)) before.add(source->ready);
 }
 

@@ -114,6 +114,10 @@ class context : public std::enable_shared_from_this<context> {
   /// The failed task that spoiled an input of the plan's versions, or null.
   [[nodiscard]] failed_task* poisoned_input(const plan& of) const;
   void poison_outputs(const lock& held, const plan& of, failed_task& because);
+  /// A task does not run because of a failed one: counts it and poisons its outputs.
+  void spoil(const lock& held, const plan& of, failed_task& because);
+  /// The same for a task that never reaches a queue, with its report.
+  void skip(const lock& held, const plan& of, failed_task& because);
   /// A host function's outputs were poisoned: so is what was derived from them.
   void spread_poison(const lock& held);
   /// Without the lock: a job of that place has ended.
@@ -151,7 +155,6 @@ class context : public std::enable_shared_from_this<context> {
   void record_before_overtaking(const plan& of);
 
   // submit.cpp
-  void skip(const lock& held, const plan& of, failed_task& because);
   void run_on_lane(const lock& held, plan& of, body_ptr& work);
   void run_at_once(lock& held, plan& of, body_ptr& work);
 
@@ -162,6 +165,7 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] lane_index copy_lane(place_index place, const completion_set& before);
   [[nodiscard]] const instance* source_of(const data& of, place_index near) const noexcept;
   void write_back(data& of, bool guarded);
+  void hold_until(data& of, lane_index on_lane);
   [[nodiscard]] std::unique_ptr<backend::event> take_event();
 
   // lifetime.cpp

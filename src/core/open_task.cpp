@@ -88,8 +88,7 @@ void open_task::start() {
     in_->start(held, plan_, in_caller_, ready);
   } catch (const poisoned_start& known) {
     spoiled = known.because;
-    in_->poison_outputs(held, plan_, *spoiled);
-    in_->report(plan_);
+    in_->skip(held, plan_, *spoiled);
     phase_ = phase::ended;
   }
   if (spoiled == nullptr) {
@@ -109,7 +108,7 @@ failed_task* open_task::await_inputs(context::lock& held, const completion_set& 
   } catch (...) {
     // The earlier uses have not ended, so they stay what the next task waits
     // for.
-    give_up(held);
+    give_up(held, outcome::failed);
     in_->fail(held, plan_, std::current_exception(), /*known=*/true);
     throw;
   }
@@ -119,8 +118,8 @@ failed_task* open_task::await_inputs(context::lock& held, const completion_set& 
     return nullptr;
   }
   in_->publish(held, plan_, ended_at(held));
-  in_->poison_outputs(held, plan_, *spoiled);
-  give_up(held);
+  in_->spoil(held, plan_, *spoiled);
+  give_up(held, outcome::skipped);
   return spoiled;
 }
 
@@ -131,11 +130,10 @@ void open_task::begin(const context::lock& held) {
   in_->report(plan_);
 }
 
-void open_task::give_up(const context::lock& held) noexcept {
+void open_task::give_up(const context::lock& held, outcome how) noexcept {
   in_->remove_open(held, *this, plan_);
   phase_ = phase::ended;
-  if (trace_listener* told = in_->listener())
-    told->ended(plan_.id, base::now_ns(), outcome::failed);
+  if (trace_listener* told = in_->listener()) told->ended(plan_.id, base::now_ns(), how);
 }
 
 // Where the body's work ends: nothing is left of a body that ran in the

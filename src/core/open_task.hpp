@@ -64,7 +64,7 @@ class open_task {
   [[nodiscard]] task_spec spec() const noexcept;
   void begin(const context::lock& held);
   [[nodiscard]] failed_task* await_inputs(context::lock& held, const completion_set& ready);
-  void give_up(const context::lock& held) noexcept;
+  void give_up(const context::lock& held, outcome how) noexcept;
   [[nodiscard]] completion ended_at(const context::lock& held) const;
   [[nodiscard]] std::string poisoned_name() const;
   void finish(context::lock& held, std::exception_ptr failed, bool known);

@@ -24,11 +24,14 @@ void context::report(const plan& of) {
   told->submitted(task_info{of.id, of.kind, of.symbol, of.site, of.exec, queue, deps});
 }
 
-// The failure of an input is known already: the task never reaches a queue.
-void context::skip(const lock& held, const plan& of, failed_task& because) {
+void context::spoil(const lock& held, const plan& of, failed_task& because) {
   because.skipped.fetch_add(1, std::memory_order_relaxed);
   count_skipped();
   poison_outputs(held, of, because);
+}
+
+void context::skip(const lock& held, const plan& of, failed_task& because) {
+  spoil(held, of, because);
   report(of);
   if (trace_listener* told = listener()) told->ended(of.id, base::now_ns(), outcome::skipped);
 }

@@ -60,7 +60,6 @@ task_job::task_job(std::shared_ptr<context> in, const plan& of, body_ptr work, c
 }
 
 void task_job::dispose() noexcept {
-  // The body first: it may be the user's last hold on data of this context.
   work_.reset();
   for (std::size_t i = 0; i < access_count_; ++i)
     accesses()[i].what->drop_reference();
@@ -82,6 +81,9 @@ void task_job::run() noexcept {
     const job_scope running(in_.get(), end_);
     execute();
   }
+  // Before the end is seen: what a body holds is the user's, and its destruction belongs to the
+  // task.
+  work_.reset();
   finished_.store(end_.sequence, std::memory_order_release);
   in_->job_ended(exec_);
   dispose();

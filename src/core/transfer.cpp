@@ -35,6 +35,22 @@ class stamp_job final : public backend::job {
   bool end_;
 };
 
+/// Keeps a datum's object until a queue comes by.
+class hold_job final : public backend::job {
+ public:
+  explicit hold_job(data& what) : what_(what) { what.add_reference(); }
+  void run() noexcept override {
+    what_.drop_reference();
+    delete this;
+  }
+  /// The queue is closed, perhaps with locks held: the datum is left alone.
+  void discard() noexcept override { delete this; }
+
+ private:
+  ~hold_job() = default;
+  data& what_;
+};
+
 struct host_wait {
   std::unique_ptr<backend::event> event;
   completion reached;
@@ -117,6 +133,18 @@ void context::write_back(data& of, bool guarded) {
   home.ready.add(end);
   of.valid |= place_bit(home.place);
   of.readers.add(end);
+  if (guarded) hold_until(of, on_lane);
+}
+
+// A queue that runs jobs looks at the guard when the copy's turn comes, so the datum has to be
+// there until then.
+void context::hold_until(data& of, lane_index on_lane) {
+  const bool looks_late =
+      lanes_.at(on_lane).place == host_place || on().has(backend::capability::runs_jobs);
+  if (!looks_late || !on().has(backend::capability::values)) return;
+  auto* const job = new hold_job(of);
+  // On failure the datum is leaked: whether the copy still comes is not known.
+  if (lanes_.queue(on_lane).run(*job).ok()) lanes_.advance(on_lane);
 }
 
 void context::wait_on_host(lock& held, const completion_set& what, const char* deadlock_text,
@@ -238,6 +266,7 @@ std::uint64_t context::fence() {
     try {
       const lane_index joined = lanes_.choose(place, all);
       lanes_.wait(joined, all);
+      lanes_.advance(joined);  // the waits are what is waited for
       return lanes_.queue(joined).handle();
     } catch (const held_back&) {
       wait_for_unpark(held, unparked);
