@@ -141,7 +141,8 @@ void context::allocate_missing(plan& of) {
     auto block = pools_.allocate(each.place, what.bytes, of.lane);
     if (!block) {
       const backend::status& why = block.why();
-      if (why.code() == errc::out_of_memory) throw no_room{each.place, what.bytes, why.text()};
+      if (why.code() == errc::out_of_memory)
+        throw no_room{each.place, what.bytes, what.name(), why.text()};
       throw error(why.code(), why.text());
     }
     memory_block& made = block.value();
@@ -191,12 +192,26 @@ void context::copy_inputs(plan& of) {
 }
 
 void context::apply_writes(plan& of) {
-  for (const access& each : of.accesses) {
+  for (access& each : of.accesses) {
     if (!writes(each.mode)) continue;
     data& what = *each.what;
+    each.valid_before = what.valid;
+    each.written_before = what.written;
     ++what.version;
     what.written = true;
     if (has_bytes(what)) what.valid = place_bit(each.place);
+  }
+}
+
+// No conflicting task came in between, because this one is open.
+void context::undo_writes(const lock& held, const plan& of) noexcept {
+  (void)held;
+  for (const access& each : of.accesses) {
+    if (!writes(each.mode)) continue;
+    data& what = *each.what;
+    --what.version;
+    what.written = each.written_before;
+    what.valid = each.valid_before;
   }
 }
 
@@ -239,7 +254,10 @@ void context::start_once(lock& held, plan& of, bool in_caller, completion_set& t
   check_live(held, "a task");
   wait_for_open_tasks(held, of);
   check_contents(of);
-  if (of.id == 0) of.id = ++last_task_;
+  if (of.id == 0) {
+    of.id = ++last_task_;
+    ++counts_.tasks;
+  }
   if (failed_task* because = poisoned_input(of)) throw poisoned_start{because};
   try {
     acquire(of, in_caller, to_wait_for);
@@ -272,7 +290,7 @@ void context::start(lock& held, plan& of, bool in_caller, completion_set& to_wai
 
 void context::give_up_for_room(const lock& held, const plan& of, const no_room& lack) {
   const error full(errc::out_of_memory, base::cat(of.full_name(), " has no room: ", lack.why, "; ",
-                                                  memory_report(lack.place, lack.bytes)));
+                                                  memory_report(lack)));
   fail(held, of, std::make_exception_ptr(full), true);
   throw full;
 }
@@ -292,14 +310,15 @@ void context::wait_for_unpark(lock& held, std::uint64_t seen) {
 
 // Gives pooled blocks back to the machine and waits until it has them.
 void context::reclaim(lock& held, place_index place) {
-  const lane_index order = lanes_.choose(place, {});
+  const lane_index order = lanes_.choose(lane_place(place), {});
   if (pools_.trim(place, order) == 0) return;
   completion_set freed;
   freed.add(lanes_.tail(order));
   wait_on_host(held, freed, "waiting for memory would wait for this task itself");
 }
 
-std::string context::memory_report(place_index place, std::size_t bytes) const {
+std::string context::memory_report(const no_room& lack) const {
+  const place_index place = lack.place;
   std::vector<const data*> largest;
   for (const data* each : all_data_) {
     for (const instance& at : each->instances) {
@@ -309,7 +328,8 @@ std::string context::memory_report(place_index place, std::size_t bytes) const {
   std::sort(largest.begin(), largest.end(),
             [](const data* a, const data* b) { return a->bytes > b->bytes; });
   if (largest.size() > 5) largest.resize(5);
-  std::string text = base::cat("it needs ", base::bytes_text(bytes), " on ", place_name(place));
+  std::string text =
+      base::cat(lack.data, " needs ", base::bytes_text(lack.bytes), " on ", place_name(place));
   if (largest.empty()) return text + ", where this context keeps nothing; use smaller data";
   text += ", where the largest data are ";
   for (std::size_t i = 0; i < largest.size(); ++i) {

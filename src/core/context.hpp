@@ -35,6 +35,7 @@ struct poisoned_start {
 struct no_room {
   place_index place;
   std::size_t bytes;
+  std::string data;
   std::string why;
 };
 
@@ -84,6 +85,7 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] failure_list& failures() noexcept { return failures_; }
   [[nodiscard]] const context_options& options() const noexcept { return options_; }
   [[nodiscard]] machine& on() noexcept { return *options_.on.state(); }
+
   [[nodiscard]] std::mutex& mutex() const noexcept { return mutex_; }
   [[nodiscard]] lane_set& lanes(const lock&) noexcept { return lanes_; }
 
@@ -104,6 +106,8 @@ class context : public std::enable_shared_from_this<context> {
   void wait_on_host(lock& held, const completion_set& what, const char* deadlock_text,
                     bool may_interrupt = true);
   void add_open(const lock& held, open_task& task, const plan& of);
+  /// Takes back that a task which is open and did not begin was going to write.
+  void undo_writes(const lock& held, const plan& of) noexcept;
   void remove_open(const lock& held, open_task& task, const plan& of) noexcept;
   /// Records the failure of a task and poisons what it was to write (versions
   /// as in the plan).
@@ -151,7 +155,7 @@ class context : public std::enable_shared_from_this<context> {
   [[noreturn]] void give_up_for_room(const lock& held, const plan& of, const no_room& lack);
   void wait_for_unpark(lock& held, std::uint64_t seen);
   void note_derivation(const plan& of);
-  [[nodiscard]] std::string memory_report(place_index place, std::size_t bytes) const;
+  [[nodiscard]] std::string memory_report(const no_room& lack) const;
   void record_before_overtaking(const plan& of);
 
   // submit.cpp

@@ -46,7 +46,9 @@ std::optional<memory_block> memory_pools::take(place_index place, std::size_t by
 backend::result<memory_block> memory_pools::allocate(place_index place, std::size_t bytes,
                                                      lane_index order) {
   const std::size_t size = rounded(bytes);
-  auto made = machine_.at(place).allocate(size, lanes_.queue(order));
+  backend::queue& queue = lanes_.queue(order);
+  auto made = place == managed_place ? machine_.at(0).allocate_managed(size, queue)
+                                     : machine_.at(place).allocate(size, queue);
   if (!made) return made.take_status();
   ++allocations_;
   pool_of(place).taken_bytes += size;
@@ -66,7 +68,10 @@ void memory_pools::release(place_pool& pool, memory_block& block, lane_index ord
   lanes_.wait(order, block.ready);
   // A failed release leaks the block in the driver; there is nothing better to
   // do with it here.
-  (void)machine_.at(pool.place).release(block.address, block.bytes, lanes_.queue(order));
+  backend::queue& queue = lanes_.queue(order);
+  (void)(pool.place == managed_place
+             ? machine_.at(0).release_managed(block.address, block.bytes, queue)
+             : machine_.at(pool.place).release(block.address, block.bytes, queue));
   lanes_.advance(order);
   pool.taken_bytes -= block.bytes;
   pool.pooled_bytes -= block.bytes;
@@ -86,7 +91,7 @@ std::size_t memory_pools::trim(place_index place, lane_index order) {
 
 void memory_pools::trim_all() {
   for (place_pool& pool : pools_) {
-    if (pool.pooled_bytes > 0) trim(pool.place, lanes_.choose(pool.place, {}));
+    if (pool.pooled_bytes > 0) trim(pool.place, lanes_.choose(lane_place(pool.place), {}));
   }
 }
 

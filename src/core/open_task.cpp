@@ -105,11 +105,15 @@ void open_task::start() {
 failed_task* open_task::await_inputs(context::lock& held, const completion_set& ready) {
   try {
     if (in_caller_) in_->wait_on_host(held, ready, self_wait_text);
-  } catch (...) {
-    // The earlier uses have not ended, so they stay what the next task waits
-    // for.
+  } catch (const error& broken) {
+    // The earlier uses have not ended, so they stay what the next task waits for. A user who wants
+    // out, or a wait that could never end, leaves the data as they were.
     give_up(held, outcome::failed);
-    in_->fail(held, plan_, std::current_exception(), /*known=*/true);
+    if (broken.code() == errc::interrupted || broken.code() == errc::deadlock) {
+      in_->undo_writes(held, plan_);
+    } else {
+      in_->fail(held, plan_, std::current_exception(), /*known=*/true);
+    }
     throw;
   }
   failed_task* const spoiled = in_->poisoned_input(plan_);

@@ -27,6 +27,11 @@ inline constexpr int max_devices = 62;
   return static_cast<backend::memory_home>(place);
 }
 
+/// The place whose lanes move data of `place`: managed memory has none of its own.
+[[nodiscard]] constexpr place_index lane_place(place_index place) noexcept {
+  return place == managed_place ? place_index{0} : place;
+}
+
 /// Throw error(invalid_value) for a device the machine lacks,
 /// error(unsupported) for managed memory where there is none.
 [[nodiscard]] place_index resolve(exec_place place, machine& on);

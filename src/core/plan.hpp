@@ -26,7 +26,9 @@ struct access {
   bool placed = false;    // the user named the place
   bool attached = false;  // the instance was made for this task
   void* address = nullptr;
-  std::uint64_t version = 0;  // the one it reads; it writes the next
+  std::uint64_t version = 0;       // the one it reads; it writes the next
+  std::uint64_t valid_before = 0;  // of the datum, in case the task does not begin after all
+  bool written_before = false;
 };
 
 /// Lives on the stack of the submitting thread or inside an open task. The data

@@ -78,7 +78,6 @@ void context::submit(const task_spec& what, body_ptr work) {
   {
     lock held(mutex_);
     check_live(held, "submit");
-    ++counts_.tasks;
     completion_set none;
     try {
       start(held, of, /*in_caller=*/false, none);
@@ -115,7 +114,6 @@ void context::fill(const task_spec& what, std::span<const std::byte> pattern) {
   request.pattern_bytes = static_cast<std::uint32_t>(pattern.size());
   lock held(mutex_);
   check_live(held, "fill");
-  ++counts_.tasks;
   completion_set none;
   start(held, of, /*in_caller=*/false, none);
   report(of);

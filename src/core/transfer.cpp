@@ -125,7 +125,7 @@ void context::write_back(data& of, bool guarded) {
   before.add(of.writer);
   before.add(home.ready);
   before.add(source->ready);
-  const lane_index on_lane = copy_lane(source->place, before);
+  const lane_index on_lane = copy_lane(lane_place(source->place), before);
   lanes_.wait(on_lane, before);
   const completion end = copy(of, *source, home.address, home.place, on_lane,
                               copy_reason::write_back, 0, guarded ? &of.poison.word() : nullptr);
@@ -240,7 +240,7 @@ void context::read_back(data& what, void* to) {
     throw_poisoned("wait", name, *because);
   }
   if (const instance* source = source_of(what, host_place); source != nullptr && what.bytes > 0) {
-    const lane_index on_lane = copy_lane(source->place, source->ready);
+    const lane_index on_lane = copy_lane(lane_place(source->place), source->ready);
     lanes_.wait(on_lane, source->ready);
     completion_set copied;
     copied.add(copy(what, *source, to, host_place, on_lane, copy_reason::read_back, 0, nullptr));
