@@ -91,10 +91,12 @@ template <class Array, std::size_t... D>
 /// the cause is a broken rule.
 class context_ref : public untyped_context {
  public:
-  explicit context_ref(untyped_context shared)
-      : untyped_context(std::move(shared)),
-        runs_jobs_(has("runs_jobs")),
-        host_memory_(has("host_memory")) {}
+  explicit context_ref(untyped_context shared) : untyped_context(std::move(shared)) {
+    for (const std::string& name : where().capabilities()) {
+      if (name == "runs_jobs") runs_jobs_ = true;
+      if (name == "host_memory") host_memory_ = true;
+    }
+  }
 
   // Data. Overloads that deduce the element type have a first template parameter that is no type,
   // which keeps them out of calls such as logical_data<double>(0, 4).
@@ -402,13 +404,6 @@ class context_ref : public untyped_context {
   template <class T>
   using cv_void = std::conditional_t<std::is_const_v<T>, const void, void>;
 
-  [[nodiscard]] bool has(std::string_view capability) const {
-    for (const std::string& name : where().capabilities()) {
-      if (name == capability) return true;
-    }
-    return false;
-  }
-
   template <class T, std::size_t Rank>
   [[nodiscard]] millstream::logical_data<T, Rank> add(T* block, const shape<Rank>& extents,
                                                       data_place place, source_site site,
@@ -472,8 +467,8 @@ class context_ref : public untyped_context {
     raise(take_failures());
   }
 
-  bool runs_jobs_;
-  bool host_memory_;
+  bool runs_jobs_ = false;    // devices run host code, so parallel_for works there
+  bool host_memory_ = false;  // devices have no native streams
 };
 
 /// The owner of a context. Movable, not copyable; pass `context&` or a `context_ref` on.

@@ -170,9 +170,13 @@ class dynamic_task : public untyped_task {
   template <class Dep>
   void add_one(const Dep& dep) {
     static_assert(!Dep::is_reduction, "reduce() is for parallel_for; use rw() in a task");
-    views_.reserve(views_.size() + 1);
-    add_dep(dep);
     views_.push_back(detail::describe(dep));
+    try {
+      add_dep(dep);
+    } catch (...) {
+      views_.pop_back();
+      throw;
+    }
   }
   [[noreturn]] void throw_wrong_view(std::size_t index, const std::string& asked) const {
     const detail::dynamic_view& what = views_[index];

@@ -19,10 +19,12 @@ Importing the package loads neither the compiled module nor NumPy; the first use
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # type checkers know better; importing it from typing takes milliseconds
 if TYPE_CHECKING:
-    from millstream._core import AccessMode as AccessMode
+    from typing import Any
+
+    from millstream._access import AccessMode as AccessMode
     from millstream._core import context as context
     from millstream._core import current_task as current_task
     from millstream._core import data_place as data_place
@@ -62,8 +64,8 @@ if TYPE_CHECKING:
     __version__: str
 
 _NAMES = {
+    "millstream._access": ("AccessMode",),
     "millstream._core": (
-        "AccessMode",
         "context",
         "current_task",
         "data_place",
@@ -105,7 +107,7 @@ _NAMES = {
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = ["__version__", *sorted(_HOME)]  # noqa: PLE0604
+__all__ = ["__version__", *sorted(_HOME)]
 
 
 def _find_version() -> str:

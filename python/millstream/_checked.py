@@ -10,16 +10,16 @@ import numpy as np
 from millstream._errors import UsageError
 
 if TYPE_CHECKING:
-    from millstream._core import _lease
+    from millstream._core import view_lease
 
 
-class checked_array(np.ndarray):  # type: ignore[type-arg]
+class checked_array(np.ndarray[Any, Any]):
     """A NumPy array over memory of a task. Its views are checked, too; its copies are plain.
 
     Indexing, arithmetic, functions and methods of NumPy raise UsageError once the task has ended.
     """
 
-    _lease: _lease | None
+    _lease: view_lease | None
     _index: int
 
     def __array_finalize__(self, source: object) -> None:
@@ -66,12 +66,13 @@ def _checked_method(name: str) -> Any:
     return method
 
 
-for _name in (
+_METHODS = (
     "__iter__ all any argmax argmin argsort astype byteswap clip copy cumprod cumsum diagonal dot "
     "fill flatten item max mean min nonzero partition prod put ravel repeat reshape round "
     "searchsorted sort std sum swapaxes take tobytes tofile tolist trace transpose var view "
     "__dlpack__ __float__ __int__ __complex__ __index__ __bool__ __contains__ __repr__ __str__"
-).split():
+)
+for _name in _METHODS.split():
     setattr(checked_array, _name, _checked_method(_name))
 
 
@@ -90,7 +91,7 @@ def _plain_all(what: Any) -> Any:
     return _plain(what)
 
 
-def guard(array: np.ndarray[Any, Any], lease: _lease, index: int) -> checked_array:
+def guard(array: np.ndarray[Any, Any], lease: view_lease, index: int) -> checked_array:
     """`array`, checked against `lease`; `index` is that of the dependency."""
     made = np.ndarray.view(array, checked_array)
     made._lease, made._index = lease, index

@@ -10,7 +10,9 @@ from __future__ import annotations
 import sys
 
 if sys.version_info < (3, 11):
-    from exceptiongroup import BaseExceptionGroup
+    from exceptiongroup import (  # type: ignore[import-not-found, unused-ignore]
+        BaseExceptionGroup,
+    )
 
 
 class Error(Exception):
@@ -120,7 +122,7 @@ def _add_note(exception: BaseException, note: str) -> None:
     if sys.version_info >= (3, 11):
         exception.add_note(note)
     else:
-        exception.__notes__ = [*getattr(exception, "__notes__", []), note]
+        vars(exception)["__notes__"] = [*getattr(exception, "__notes__", []), note]
 
 
 def _combine(failures: list[tuple[BaseException, str]]) -> BaseException:
@@ -129,7 +131,10 @@ def _combine(failures: list[tuple[BaseException, str]]) -> BaseException:
         _add_note(exception, note)
     if len(failures) == 1:
         return failures[0][0]
-    return BaseExceptionGroup(f"{len(failures)} tasks failed", [each for each, _ in failures])
+    group: BaseException = BaseExceptionGroup(
+        f"{len(failures)} tasks failed", [each for each, _ in failures]
+    )
+    return group
 
 
 def _attach(exception: BaseException, other: BaseException) -> None:

@@ -39,8 +39,13 @@ std::string repr_of(const py_dep& dep) {
          nb::repr(dep.place).c_str() + ")";
 }
 
+nb::object mode_of(const py_dep& dep) {
+  static constinit lazy_name type("millstream._access", "AccessMode");
+  return type.get()(static_cast<int>(dep.mode));
+}
+
 nb::object iterate(const py_dep& dep) {
-  return nb::iter(nb::make_tuple(dep.ld, nb::cast(dep.mode), dep.place));
+  return nb::iter(nb::make_tuple(dep.ld, mode_of(dep), dep.place));
 }
 
 void bind_dep(nb::module_& core) {
@@ -57,11 +62,13 @@ void bind_dep(nb::module_& core) {
                   "dplace: data_place | None = None) -> None"),
           "`ld` and `dplace` are checked when a task takes the dep.")
       .def_ro("ld", &py_dep::ld, nb::sig("def ld(self) -> logical_data"), "The datum.")
-      .def_ro("mode", &py_dep::mode, "What the task does with it.")
+      .def_prop_ro("mode", &mode_of, nb::sig("def mode(self) -> millstream.AccessMode"),
+                   "What the task does with it.")
       .def_ro("dplace", &py_dep::place, nb::sig("def dplace(self) -> data_place | None"),
               "Where the copy is wanted; None is near to where the task runs.")
-      .def("get_ld", [](const py_dep& self) { return self.ld; },
-           nb::sig("def get_ld(self) -> logical_data"), "The datum.")
+      .def(
+          "get_ld", [](const py_dep& self) { return self.ld; },
+          nb::sig("def get_ld(self) -> logical_data"), "The datum.")
       .def("__iter__", &iterate, nb::sig("def __iter__(self) -> collections.abc.Iterator[object]"),
            "Yields `ld`, `mode`, `dplace`.")
       .def("__repr__", &repr_of);
@@ -87,23 +94,19 @@ task_dep to_task_dep(const context_state& state, nb::handle dep, source_site sit
   }
   if (access->mode == access_mode::none) {
     throw error(errc::invalid_value, "the access of " + std::string(who) + " to " +
-                                         name_of(data->data) + " is AccessMode.NONE; use READ, "
+                                         name_of(data->data) +
+                                         " is AccessMode.NONE; use READ, "
                                          "WRITE or RW");
   }
   if (writes(access->mode) && data->data.is_readonly()) {
-    throw error(errc::invalid_value, name_of(data->data) + " is read-only and cannot be written; "
+    throw error(errc::invalid_value, name_of(data->data) +
+                                         " is read-only and cannot be written; "
                                          "use read(), or register a writable copy");
   }
   return {data->data, access->mode, to_data_place(access->place, "dplace", data_place{}), site};
 }
 
 void bind_access(nb::module_& core) {
-  nb::enum_<access_mode>(core, "AccessMode", nb::is_arithmetic(), nb::is_flag(),
-                         "What a task does with a datum.")
-      .value("NONE", access_mode::none, "Nothing; no task takes it.")
-      .value("READ", access_mode::read, "Needs a valid copy; readers may overlap.")
-      .value("WRITE", access_mode::write, "Overwrites the whole content; no copy is fetched.")
-      .value("RW", access_mode::rw, "Reads and modifies.");
   bind_dep(core);
   core.def("read", &free_dep<access_mode::read>, "ld"_a.none(), "dplace"_a = nb::none(),
            nb::sig("def read(ld: logical_data, dplace: data_place | None = None) -> dep"),

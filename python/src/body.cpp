@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
 
 #include "bind.hpp"
 #include "caller.hpp"
@@ -107,7 +107,8 @@ void python_body::run(const body_call& call) {
       state_->keep(*failed);
     }
     task->over = true;
-    task->arguments.close(site_, [this] { return task_name(); }, [this] { return names_; });
+    task->arguments.close(
+        site_, [this] { return task_name(); }, [this] { return names_; });
   }
   release();
   if (failed) throw *failed;
@@ -134,7 +135,8 @@ void python_body::call_function(running_task& task) {
     if (task.arguments.at(i).what) arrays.push_back(task.arguments.array(i));
   }
   std::vector<PyObject*> values;
-  for (const nb::object& array : arrays) values.push_back(array.ptr());
+  for (const nb::object& array : arrays)
+    values.push_back(array.ptr());
   for (const nb::handle extra : nb::borrow<nb::tuple>(arguments_.get())) {
     values.push_back(extra.ptr());
   }
@@ -152,8 +154,7 @@ void python_body::warn_of_kept(const std::vector<nb::object>& arrays) const {
     if (Py_REFCNT(arrays[next++].ptr()) <= ours) continue;
     const std::string text = "the body of task " + task_name() + " keeps its array of " +
                              names_[i] + ", which is not valid after the task; copy it";
-    const nb::object category =
-        nb::module_::import_("millstream._errors").attr("ContractWarning");
+    const nb::object category = nb::module_::import_("millstream._errors").attr("ContractWarning");
     if (PyErr_WarnExplicit(category.ptr(), text.c_str(), site_.file != nullptr ? site_.file : "?",
                            static_cast<int>(site_.line), nullptr, nullptr) != 0) {
       throw nb::python_error();
@@ -189,13 +190,14 @@ void bind_running_task(nb::module_& core) {
                            "The submitted function that is running in this thread, seen from "
                            "inside. Valid until it returns; then every use raises UsageError.")
       .def("stream_ptr", while_running([](running_task& self) { return from_stream(self.stream); }),
-           nb::sig("def stream_ptr(self) -> CudaStream"),
+           nb::sig("def stream_ptr(self) -> millstream.CudaStream"),
            "Stream of the task: a raw handle on a GPU machine, else the number of its queue.")
-      .def_prop_ro("symbol",
-                   [](const running_task& self) {
-                     return self.symbol.empty() ? nb::none() : nb::object(nb::cast(self.symbol));
-                   },
-                   nb::sig("def symbol(self) -> str | None"), "Name of the task, or None.")
+      .def_prop_ro(
+          "symbol",
+          [](const running_task& self) {
+            return self.symbol.empty() ? nb::none() : nb::object(nb::cast(self.symbol));
+          },
+          nb::sig("def symbol(self) -> str | None"), "Name of the task, or None.")
       .def_ro("place", &running_task::place, "Where it runs.")
       .def("args", while_running([](running_task& self) { return self.arguments.arrays(); }),
            nb::sig("def args(self) -> tuple[typing.Any, ...]"),
@@ -237,8 +239,14 @@ void submit_body(const std::shared_ptr<context_state>& state, const body_argumen
   spec.symbol = what.symbol;
   spec.site = site;
   spec.deps = accesses;
-  const may_block section;
-  state->core.submit(spec, std::move(work));
+  with_details(
+      [&] {
+        return error_details{std::string(what.symbol), {}, site};
+      },
+      [&] {
+        const may_block section;
+        state->core.submit(spec, std::move(work));
+      });
 }
 
 void bind_body(nb::module_& core) {

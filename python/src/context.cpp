@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
 
 #include "bind.hpp"
 #include "body.hpp"
@@ -46,8 +46,8 @@ context_options options_of(const context_setup& setup,
 }
 
 [[noreturn]] void refuse(const char* option) {
-  throw error(errc::not_implemented, std::string("context(") + option +
-                                         ") comes with a later version; leave it out");
+  throw error(errc::not_implemented,
+              std::string("context(") + option + ") comes with a later version; leave it out");
 }
 
 std::shared_ptr<py_machine> to_machine(nb::handle on) {
@@ -78,8 +78,9 @@ void open(py_context* self, later_options later, nb::handle on, nb::handle check
 // These two have a text that programs look for.
 void check_handle(const context_state& state, const char* call) {
   if (!state.finalized) return;
-  throw error(errc::usage, std::string(call) + " found that the context handle is NULL: the "
-                                               "context was finalized; open a new one");
+  throw error(errc::usage, std::string(call) +
+                               " found that the context handle is NULL: the "
+                               "context was finalized; open a new one");
 }
 
 void finish(context_state& state) {
@@ -136,11 +137,12 @@ nb::object wait(py_context& self, nb::handle ld) {
   check_handle(state, "wait()");
   const auto* const data = as<py_data>(ld);
   if (data == nullptr) {
-    throw error(errc::invalid_type, "wait() got an argument of type " + class_name(ld) +
-                                        "; pass a logical_data");
+    throw error(errc::invalid_type,
+                "wait() got an argument of type " + class_name(ld) + "; pass a logical_data");
   }
   if (data->state != self.state) {
-    throw error(errc::invalid_value, name_of(data->data) + " belongs to a different context than "
+    throw error(errc::invalid_value, name_of(data->data) +
+                                         " belongs to a different context than "
                                          "the one that waits; call wait() of its own context");
   }
   nb::object result = data->what ? new_array(*data->what) : nb::object(nb::none());
@@ -197,8 +199,8 @@ void submit(py_context& self, nb::handle function, const nb::args& deps, nb::han
   submit_body(self.state, what, deps);
 }
 
-void host_launch(py_context& self, const nb::args& deps, nb::handle function,
-                 nb::handle arguments, nb::handle symbol) {
+void host_launch(py_context& self, const nb::args& deps, nb::handle function, nb::handle arguments,
+                 nb::handle symbol) {
   check_live(*self.state, "host_launch()");
   check_callable(function, "host_launch()");
   body_arguments what;
@@ -230,9 +232,10 @@ nb::dict stats(const py_context& self) {
 
 nb::dict trace_snapshot(const py_context& self, const char* call) {
   if (!self.state->recorder) {
-    throw error(errc::usage, std::string(call) + " has nothing to show, because the context keeps "
-                                                 "no trace; open it with context(trace=True) or "
-                                                 "set MILLSTREAM_TRACE_TASKS=1");
+    throw error(errc::usage, std::string(call) +
+                                 " has nothing to show, because the context keeps "
+                                 "no trace; open it with context(trace=True) or "
+                                 "set MILLSTREAM_TRACE_TASKS=1");
   }
   return to_dict(self.state->recorder->snapshot(), self.state->on->opened());
 }
@@ -301,9 +304,9 @@ void bind_filling(nb::class_<py_context>& type) {
           check_live(*self.state, name);
           const nb::object float64 = to_dtype({});
           const nb::object number = nb::int_(value);
-          return make_full(self.state, shape,
-                           {number, dtype.is_none() ? nb::handle(float64) : dtype, where, place,
-                            symbol});
+          return make_full(
+              self.state, shape,
+              {number, dtype.is_none() ? nb::handle(float64) : dtype, where, place, symbol});
         },
         "shape"_a.none(), "dtype"_a = nb::none(), "where"_a = nb::none(),
         "exec_place"_a = nb::none(), "name"_a = nb::none(), nb::sig(sig), doc);
@@ -335,16 +338,17 @@ void bind_working(nb::class_<py_context>& type) {
            "A task to be used with `with`, or `start` and `end`. Arguments: accesses such as "
            "`data.read()`, in order, and at most one execution place (None: device 0). TypeError "
            "for others, ValueError for two places or data of a different context.")
-      .def("submit", &submit, "fn"_a.none(), "deps"_a, "args"_a.none() = nb::tuple(), "place"_a = nb::none(),
-           "symbol"_a = nb::none(),
-           nb::sig("def submit(self, fn: collections.abc.Callable[..., object], *deps: dep, "
-                   "args: collections.abc.Iterable[object] = (), "
-                   "place: millstream.exec_place | None = None, symbol: str | None = None) -> None"),
-           "Hands a function over and returns. It is called with one array per dependency that is "
-           "no token (NumPy on host devices, else the views of `task.args_cai`), then `args`: "
-           "later, on the queue of its device, on host machines; before `submit` returns on "
-           "others. Arrays are valid during the call. What it returns is ignored; what it raises "
-           "comes from the next `wait`, `finalize` or `check_errors`.")
+      .def(
+          "submit", &submit, "fn"_a.none(), "deps"_a, "args"_a.none() = nb::tuple(),
+          "place"_a = nb::none(), "symbol"_a = nb::none(),
+          nb::sig("def submit(self, fn: collections.abc.Callable[..., object], *deps: dep, "
+                  "args: collections.abc.Iterable[object] = (), "
+                  "place: millstream.exec_place | None = None, symbol: str | None = None) -> None"),
+          "Hands a function over and returns. It is called with one array per dependency that is "
+          "no token (NumPy on host devices, else the views of `task.args_cai`), then `args`: "
+          "later, on the queue of its device, on host machines; before `submit` returns on "
+          "others. Arrays are valid during the call. What it returns is ignored; what it raises "
+          "comes from the next `wait`, `finalize` or `check_errors`.")
       .def("host_launch", &host_launch, "deps"_a, "fn"_a.none(), "args"_a = nb::none(),
            "symbol"_a = nb::none(),
            nb::sig("def host_launch(self, *deps: dep, fn: collections.abc.Callable[..., object], "
@@ -353,7 +357,8 @@ void bind_working(nb::class_<py_context>& type) {
            "`submit` to a worker thread of the host: `fn` gets NumPy arrays (read-only for `read` "
            "accesses), then `args`. It may take long.")
       .def("wait", &wait, "ld"_a.none(),
-           nb::sig("def wait(self, ld: millstream.logical_data) -> numpy.ndarray | None"),
+           nb::sig("def wait(self, ld: millstream.logical_data) -> "
+                   "numpy.typing.NDArray[typing.Any] | None"),
            "Blocks until the content of `ld` is known and gives a copy; None for a token. Raises "
            "what tasks raised and nobody has seen yet: one as itself, several as an "
            "ExceptionGroup. PoisonedError, NotWrittenError. Other threads run, Ctrl-C works, and "
@@ -371,23 +376,27 @@ void bind_working(nb::class_<py_context>& type) {
 }
 
 void bind_watching(nb::class_<py_context>& type) {
-  type.def("graph", [](py_context& self) { return from_viz(self, "Graph", "graph()"); },
-           nb::sig("def graph(self) -> millstream.viz.Graph"),
-           "The tasks so far and what orders them. Needs ``context(trace=True)``.")
-      .def("trace", [](py_context& self) { return from_viz(self, "Trace", "trace()"); },
-           nb::sig("def trace(self) -> millstream.viz.Trace"),
-           "When and where the tasks so far ran. Needs ``context(trace=True)``.")
-      .def("_trace_snapshot",
-           [](py_context& self) { return trace_snapshot(self, "_trace_snapshot()"); },
-           nb::sig("def _trace_snapshot(self) -> dict[str, typing.Any]"),
-           "What was recorded, as plain lists and dictionaries.")
+  type.def(
+          "graph", [](py_context& self) { return from_viz(self, "Graph", "graph()"); },
+          nb::sig("def graph(self) -> millstream.viz.Graph"),
+          "The tasks so far and what orders them. Needs ``context(trace=True)``.")
+      .def(
+          "trace", [](py_context& self) { return from_viz(self, "Trace", "trace()"); },
+          nb::sig("def trace(self) -> millstream.viz.Trace"),
+          "When and where the tasks so far ran. Needs ``context(trace=True)``.")
+      .def(
+          "_trace_snapshot",
+          [](py_context& self) { return trace_snapshot(self, "_trace_snapshot()"); },
+          nb::sig("def _trace_snapshot(self) -> dict[str, typing.Any]"),
+          "What was recorded, as plain lists and dictionaries.")
       .def("stats", &stats, nb::sig("def stats(self) -> dict[str, int]"),
            "Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory.")
-      .def_prop_ro("machine", [](const py_context& self) { return self.state->on; },
-                   nb::sig("def machine(self) -> millstream.machine"),
-                   "The machine of the context.")
-      .def("__enter__", [](nb::handle self) { return nb::borrow(self); },
-           nb::sig("def __enter__(self) -> millstream.context"), "The context itself.")
+      .def_prop_ro(
+          "machine", [](const py_context& self) { return self.state->on; },
+          nb::sig("def machine(self) -> millstream.machine"), "The machine of the context.")
+      .def(
+          "__enter__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __enter__(self) -> millstream.context"), "The context itself.")
       .def("__exit__", &leave, "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
            nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
                    "typing.Literal[False]"),
@@ -417,7 +426,8 @@ void context_state::keep(const python_exception& exception) {
 
 void context_state::forget_exceptions() noexcept {
   forgotten_ = true;
-  for (const auto& each : std::exchange(exceptions_, {})) each->value = {};
+  for (const auto& each : std::exchange(exceptions_, {}))
+    each->value = {};
 }
 
 bool context_state::is_of_this_process() const noexcept {
@@ -426,8 +436,9 @@ bool context_state::is_of_this_process() const noexcept {
 
 void check_live(const context_state& state, const char* call) {
   if (!state.finalized) return;
-  throw error(errc::usage, std::string(call) +
-                               " cannot be used, because the context was finalized; open a new one");
+  throw error(
+      errc::usage,
+      std::string(call) + " cannot be used, because the context was finalized; open a new one");
 }
 
 py_context::~py_context() {
@@ -466,9 +477,11 @@ void bind_context(nb::module_& core) {
               "stream: object = None, handle: object = None, *, "
               "machine: millstream.machine | None = None, check: bool = False, "
               "trace: bool = False) -> None"),
-      "`machine`: None is the default machine. `check`: checker mode, which finds changed inputs, "
-      "outputs left unwritten and views used after their task. `trace`: keep what `graph` and "
-      "`trace` show. The other options come with later versions and raise NotImplementedError.");
+      "`machine`: None is the default machine. `check`: checker mode. A body that changes what it "
+      "only reads has failed; what it only writes holds a pattern before; an array used after its "
+      "task raises UsageError, and a function that keeps one gives a ContractWarning. `trace`: "
+      "keep what `graph` and `trace` show. The other options come with later versions and raise "
+      "NotImplementedError.");
   bind_making(type);
   bind_filling(type);
   bind_working(type);

@@ -50,8 +50,7 @@ void check_live(const context_state& state, const char* call);
 
 /// What the Python object holds; its end is the end of an unfinished context.
 struct py_context {
-  explicit py_context(const context_setup& setup)
-      : state(std::make_shared<context_state>(setup)) {}
+  explicit py_context(const context_setup& setup) : state(std::make_shared<context_state>(setup)) {}
   py_context(const py_context&) = delete;
   py_context& operator=(const py_context&) = delete;
   ~py_context();

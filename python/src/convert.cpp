@@ -59,8 +59,8 @@ const exec_place* find_exec_place(nb::handle what, nb::object& keep) {
   if (!nb::hasattr(what, "_as_stf_exec_place")) return nullptr;
   keep = what.attr("_as_stf_exec_place")();
   if (const auto* place = as<exec_place>(keep)) return place;
-  throw error(errc::invalid_type, "_as_stf_exec_place() of type " + class_name(what) +
-                                      " gave " + class_name(keep) + "; return an exec_place");
+  throw error(errc::invalid_type, "_as_stf_exec_place() of type " + class_name(what) + " gave " +
+                                      class_name(keep) + "; return an exec_place");
 }
 
 exec_place to_exec_place(nb::handle what, const char* argument) {

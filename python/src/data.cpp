@@ -22,7 +22,8 @@ constexpr std::size_t longest_pattern = 16;
 template <access_mode Mode>
 py_dep access(nb::pointer_and_handle<py_data> self, nb::handle place) {
   if (writes(Mode) && self.p->data.is_readonly()) {
-    throw error(errc::invalid_value, name_of(self.p->data) + " is read-only and cannot be written; "
+    throw error(errc::invalid_value, name_of(self.p->data) +
+                                         " is read-only and cannot be written; "
                                          "use read(), or register a writable copy");
   }
   return {nb::borrow(self.h), Mode, nb::borrow(place)};
@@ -127,22 +128,21 @@ py_data register_buffer(const std::shared_ptr<context_state>& state, nb::handle 
 py_data make_empty(const std::shared_ptr<context_state>& state, nb::handle shape, nb::handle dtype,
                    nb::handle name) {
   layout_ptr what = make_layout(shape, dtype.is_none() ? nb::handle() : dtype);
-  untyped_data data =
-      state->core.make_data(what->bytes, to_name(name, "name"), caller_site());
+  untyped_data data = state->core.make_data(what->bytes, to_name(name, "name"), caller_site());
   return {state, std::move(data), std::move(what)};
 }
 
 py_data make_full(const std::shared_ptr<context_state>& state, nb::handle shape,
                   const fill_arguments& fill_with) {
   const nb::module_ numpy = nb::module_::import_("numpy");
-  const nb::object dtype =
-      to_dtype(fill_with.dtype.is_none()
-                   ? nb::object(numpy.attr("array")(fill_with.value).attr("dtype"))
-                   : nb::borrow(fill_with.dtype));
+  const nb::object dtype = to_dtype(
+      fill_with.dtype.is_none() ? nb::object(numpy.attr("array")(fill_with.value).attr("dtype"))
+                                : nb::borrow(fill_with.dtype));
   const exec_place place = to_exec_place(fill_with.place, "exec_place");
   if (place.what() == exec_place::kind::host) {
-    throw error(errc::not_implemented, "exec_place.host() cannot fill data; leave exec_place out, "
-                                       "or submit a function that fills it");
+    throw error(errc::not_implemented,
+                "exec_place.host() cannot fill data; leave exec_place out, "
+                "or submit a function that fills it");
   }
   const nb::object value = numpy.attr("full")(nb::tuple(), fill_with.value, "dtype"_a = dtype);
   py_data made = make_empty(state, shape, dtype, fill_with.name);
@@ -189,21 +189,20 @@ void bind_data(nb::module_& core) {
       .def("rw", &access<access_mode::rw>, "dplace"_a = nb::none(),
            nb::sig("def rw(self, dplace: data_place | None = None) -> dep"),
            "Read and write access. ValueError for read-only data.")
-      .def_prop_ro("dtype", &dtype_of, nb::sig("def dtype(self) -> numpy.dtype | None"),
+      .def_prop_ro("dtype", &dtype_of, nb::sig("def dtype(self) -> numpy.dtype[typing.Any] | None"),
                    "Element type; None for a token.")
       .def_prop_ro("shape", &shape_of, nb::sig("def shape(self) -> tuple[int, ...] | None"),
                    "Extents, last axis fastest; None for a token.")
       .def_prop_ro("symbol", &symbol_of, nb::sig("def symbol(self) -> str | None"),
                    "Name in messages and graphs, or None.")
-      .def_prop_ro("readonly", [](const py_data& self) { return self.data.is_readonly(); },
-                   "True if the registered buffer may not be written.")
+      .def_prop_ro(
+          "readonly", [](const py_data& self) { return self.data.is_readonly(); },
+          "True if the registered buffer may not be written.")
       .def_prop_ro("_readonly", [](const py_data& self) { return self.data.is_readonly(); })
       .def_prop_ro("_is_token", [](const py_data& self) { return self.data.is_token(); })
       .def(
           "set_symbol",
-          [](const py_data& self, nb::handle name) {
-            self.data.set_symbol(to_text(name, "name"));
-          },
+          [](const py_data& self, nb::handle name) { self.data.set_symbol(to_text(name, "name")); },
           "name"_a, nb::sig("def set_symbol(self, name: str) -> None"),
           "Names the datum in messages and graphs.")
       .def("empty_like", &empty_like, nb::sig("def empty_like(self) -> logical_data"),

@@ -42,13 +42,13 @@ const char* class_of(errc code) {
 
 nb::object none_if_empty(const std::string& text) {
   if (text.empty()) return nb::none();
-  return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()),
-                                        "backslashreplace"));
+  return nb::steal(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
 }
 
 nb::object decode(const char* text) {
-  return nb::steal(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(std::string_view(text).size()),
-                                        "backslashreplace"));
+  return nb::steal(PyUnicode_DecodeUTF8(
+      text, static_cast<Py_ssize_t>(std::string_view(text).size()), "backslashreplace"));
 }
 
 // The engine writes "task 'x'", or "task 12" where there is no name; the attribute is "x".
@@ -72,8 +72,7 @@ nb::object make_exception(const char* name, const char* text, const error_detail
 // Never null, so that a dropped object is seen as "no cause known any more".
 nb::object value_of(const python_exception& what) {
   const nb::handle value = what.shared()->value.get();
-  return value.is_valid() ? nb::borrow(value)
-                          : make_exception("TaskFailedError", what.what(), {});
+  return value.is_valid() ? nb::borrow(value) : make_exception("TaskFailedError", what.what(), {});
 }
 
 nb::object from_error(const error& what, const error_details& details) {
@@ -173,6 +172,8 @@ void throw_python(const nb::object& exception) {
   throw nb::python_error();
 }
 
-void bind_errors(nb::module_&) { nb::register_exception_translator(&translate); }
+void bind_errors(nb::module_&) {
+  nb::register_exception_translator(&translate);
+}
 
 }  // namespace millstream::python

@@ -57,11 +57,26 @@ class python_exception final : public std::exception {
 /// The Python exception for a C++ one. The lock is held.
 [[nodiscard]] nb::object to_python(const std::exception_ptr& what, const error_details& details);
 
+/// Runs `call`. An error of the engine leaves as the Python exception with what `details()` says;
+/// nothing is spent on that otherwise.
+template <class Details, class Call>
+void with_details(Details&& details, Call&& call);
+
 /// One exception for all failures: the user's own object with a note, or an ExceptionGroup.
 /// Null for none. The lock is held.
 [[nodiscard]] nb::object combine(const std::vector<failure>& failures);
 
 /// Throws `exception` as what it is, with the traceback it has.
 [[noreturn]] void throw_python(const nb::object& exception);
+
+template <class Details, class Call>
+void with_details(Details&& details, Call&& call) {
+  try {
+    call();
+  } catch (const error& failed) {
+    if (failed.code() == errc::interrupted) throw;
+    throw_python(to_python(std::current_exception(), details()));
+  }
+}
 
 }  // namespace millstream::python

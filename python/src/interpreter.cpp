@@ -102,17 +102,32 @@ void shut_down_at_exit() {
   g_gone = true;
 }
 
+// The module threading knows; while nobody has loaded it, there is one thread.
+unsigned long main_thread() {
+  const nb::object found = nb::module_::import_("sys").attr("modules");
+  const auto modules = nb::borrow<nb::dict>(found);
+  if (!modules.contains("threading")) return PyThread_get_thread_ident();
+  return nb::cast<unsigned long>(modules["threading"].attr("main_thread")().attr("ident"));
+}
+
 }  // namespace
 
 void park() noexcept {
-  for (;;) ::pause();
+  for (;;)
+    ::pause();
 }
 
-bool interpreter_is_gone() noexcept { return g_gone.load(std::memory_order_relaxed); }
+bool interpreter_is_gone() noexcept {
+  return g_gone.load(std::memory_order_relaxed);
+}
 
-unsigned process_generation() noexcept { return g_generation; }
+unsigned process_generation() noexcept {
+  return g_generation;
+}
 
-void note_engine_in_use() noexcept { g_in_use = true; }
+void note_engine_in_use() noexcept {
+  g_in_use = true;
+}
 
 interpreter_lock::interpreter_lock() noexcept {
   if (interpreter_is_gone()) return;
@@ -129,8 +144,12 @@ interpreter_lock::~interpreter_lock() {
   if (held_) PyGILState_Release(state_);
 }
 
-may_block::may_block() noexcept { ++t_may_block; }
-may_block::~may_block() { --t_may_block; }
+may_block::may_block() noexcept {
+  ++t_may_block;
+}
+may_block::~may_block() {
+  --t_may_block;
+}
 
 void py_ref::drop() noexcept {
   PyObject* const object = std::exchange(object_, nullptr);
@@ -162,8 +181,7 @@ nb::handle lazy_name::get() {
 }
 
 void bind_interpreter(nb::module_& core) {
-  g_main_thread = nb::cast<unsigned long>(
-      nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+  g_main_thread = main_thread();
   pthread_atfork(nullptr, nullptr, &after_fork_in_child);
   set_blocking_hooks({enter_wait, leave_wait, is_wait_interrupted});
   core.def("_shut_down", &shut_down_at_exit,

@@ -19,7 +19,8 @@ using namespace nb::literals;
 
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "'" : ", '") + name + "'";
+  for (const std::string& name : names)
+    text += (text.empty() ? "'" : ", '") + name + "'";
   return text;
 }
 
@@ -47,8 +48,8 @@ std::optional<std::uint64_t> to_seed(nb::handle seed) {
   if (seed.is_none()) return std::nullopt;
   const std::int64_t number = to_integer(seed, "seed");
   if (number < 0) {
-    throw error(errc::invalid_value, "seed " + std::to_string(number) +
-                                         " is negative; pass an integer from 0, or None");
+    throw error(errc::invalid_value,
+                "seed " + std::to_string(number) + " is negative; pass an integer from 0, or None");
   }
   return static_cast<std::uint64_t>(number);
 }
@@ -59,7 +60,8 @@ std::shared_ptr<py_machine> make_machine(nb::handle name, nb::handle devices, nb
 
 nb::dict call_counts(py_machine& self) {
   nb::dict counts;
-  for (const auto& [name, count] : self.opened().call_counts()) counts[name.c_str()] = count;
+  for (const auto& [name, count] : self.opened().call_counts())
+    counts[name.c_str()] = count;
   return counts;
 }
 
@@ -105,21 +107,24 @@ void bind_machine(nb::module_& core) {
           "seed"_a = nb::none(),
           nb::sig("def __new__(cls, name: str | None = None, *, devices: int | None = None, "
                   "seed: int | None = None) -> machine"),
-           "`name`: ``\"host\"``, ``\"null\"``; None is the default (``MILLSTREAM_MACHINE``, else "
-           "the host machine). `devices`: number of simulated devices, 1 to 1024; None is the "
-           "default (``MILLSTREAM_HOST_DEVICES``). `seed`: choose among the legal orders of "
-           "execution by this number. ValueError for an unknown name or a bad number.")
-      .def("__init__", [](nb::handle, nb::handle, nb::handle, nb::handle) {},
-           "name"_a = nb::none(), nb::kw_only(), "devices"_a = nb::none(), "seed"_a = nb::none(),
-           nb::sig("def __init__(self, name: str | None = None, *, devices: int | None = None, "
-                   "seed: int | None = None) -> None"))
-      .def_prop_ro("name", [](py_machine& self) { return self.opened().name(); },
-                   "Name of the backend. Opens the machine; UnavailableError if it cannot be.")
-      .def_prop_ro("device_count", [](py_machine& self) { return self.opened().device_count(); },
-                   "Number of devices. Opens the machine.")
-      .def_prop_ro("capabilities",
-                   [](py_machine& self) { return self.opened().capabilities(); },
-                   "Names of what the machine can do. Opens it.")
+          "`name`: ``\"host\"``, ``\"null\"``; None is the default (``MILLSTREAM_MACHINE``, else "
+          "the host machine). `devices`: number of simulated devices, 1 to 1024; None is the "
+          "default (``MILLSTREAM_HOST_DEVICES``). `seed`: choose among the legal orders of "
+          "execution by this number. ValueError for an unknown name or a bad number.")
+      .def(
+          "__init__", [](nb::handle, nb::handle, nb::handle, nb::handle) {}, "name"_a = nb::none(),
+          nb::kw_only(), "devices"_a = nb::none(), "seed"_a = nb::none(),
+          nb::sig("def __init__(self, name: str | None = None, *, devices: int | None = None, "
+                  "seed: int | None = None) -> None"))
+      .def_prop_ro(
+          "name", [](py_machine& self) { return self.opened().name(); },
+          "Name of the backend. Opens the machine; UnavailableError if it cannot be.")
+      .def_prop_ro(
+          "device_count", [](py_machine& self) { return self.opened().device_count(); },
+          "Number of devices. Opens the machine.")
+      .def_prop_ro(
+          "capabilities", [](py_machine& self) { return self.opened().capabilities(); },
+          "Names of what the machine can do. Opens it.")
       .def_prop_ro("call_counts", &call_counts, nb::sig("def call_counts(self) -> dict[str, int]"),
                    "Calls of the backend so far by name, where the machine counts them (null); "
                    "else empty.")

@@ -22,6 +22,7 @@ NB_MODULE(_core, core) {
   bind_task(core);
   bind_body(core);
   bind_context(core);
-  core.def("_set_leak_warnings", [](bool on) { nanobind::set_leak_warnings(on); },
-           "For tests: say at exit which objects were never released.");
+  core.def(
+      "_set_leak_warnings", [](bool on) { nanobind::set_leak_warnings(on); },
+      "For tests: say at exit which objects were never released.");
 }

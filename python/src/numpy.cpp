@@ -119,7 +119,8 @@ std::vector<Py_ssize_t> to_extents(nb::handle shape) {
   }
   if (PyErr_Occurred()) throw nb::python_error();
   if (extents.empty()) {
-    throw error(errc::invalid_value, "a shape needs at least one dimension; pass (1,) for a scalar");
+    throw error(errc::invalid_value,
+                "a shape needs at least one dimension; pass (1,) for a scalar");
   }
   return extents;
 }
@@ -129,8 +130,9 @@ std::size_t byte_count(const std::vector<Py_ssize_t>& dims, std::size_t itemsize
   for (const Py_ssize_t extent : dims) {
     if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes) ||
         bytes > static_cast<std::size_t>(std::numeric_limits<Py_ssize_t>::max())) {
-      throw error(errc::invalid_value, "the shape has more bytes than an address can count; "
-                                       "split the data into parts");
+      throw error(errc::invalid_value,
+                  "the shape has more bytes than an address can count; "
+                  "split the data into parts");
     }
   }
   return bytes;
@@ -188,7 +190,8 @@ layout_ptr layout_of(nb::handle array) {
   nb::object dtype = array.attr("dtype");
   refuse_objects(dtype);
   std::vector<Py_ssize_t> dims;
-  for (const nb::handle extent : array.attr("shape")) dims.push_back(nb::cast<Py_ssize_t>(extent));
+  for (const nb::handle extent : array.attr("shape"))
+    dims.push_back(nb::cast<Py_ssize_t>(extent));
   return finish_layout(std::move(dtype), std::move(dims));
 }
 
@@ -200,9 +203,9 @@ nb::object array_over(const layout& what, void* memory, bool writable, nb::handl
   int flags = c_contiguous;
   if (reinterpret_cast<std::uintptr_t>(memory) % what.alignment == 0) flags |= aligned;
   if (writable) flags |= writeable;
-  PyObject* const array = table.new_from_descr(
-      table.array_type, Py_NewRef(what.dtype.ptr()), static_cast<int>(what.dims.size()),
-      what.dims.data(), nullptr, memory, flags, nullptr);
+  PyObject* const array = table.new_from_descr(table.array_type, Py_NewRef(what.dtype.ptr()),
+                                               static_cast<int>(what.dims.size()), what.dims.data(),
+                                               nullptr, memory, flags, nullptr);
   if (array == nullptr) throw nb::python_error();
   nb::object made = nb::steal(array);
   if (base.is_valid() && table.set_base_object(array, Py_NewRef(base.ptr())) < 0) {

@@ -17,7 +17,7 @@ struct layout {
   nb::object shape;              ///< tuple of int
   std::vector<Py_ssize_t> dims;  ///< the same numbers
   std::size_t bytes = 0;
-  std::size_t alignment = 1;     ///< in bytes, a power of two
+  std::size_t alignment = 1;  ///< in bytes, a power of two
 };
 using layout_ptr = std::shared_ptr<const layout>;
 

@@ -19,10 +19,10 @@ using namespace nb::literals;
 int to_device(nb::handle number) {
   const std::int64_t index = to_integer(number, "dev_id");
   if (index < 0 || index > 0x7fff) {
-    throw binding_error(errc::invalid_value,
-                        "device " + std::to_string(index) +
-                            " does not exist; devices are counted from 0",
-                        {}, "InvalidPlaceError");
+    throw binding_error(
+        errc::invalid_value,
+        "device " + std::to_string(index) + " does not exist; devices are counted from 0", {},
+        "InvalidPlaceError");
   }
   return static_cast<int>(index);
 }
@@ -77,14 +77,17 @@ void bind_exec_place(nb::module_& core) {
           "dev_id"_a, nb::sig("def device(dev_id: int) -> exec_place"),
           "On device `dev_id`, counted from 0. InvalidPlaceError for a negative number; a number "
           "that the machine lacks is a ValueError when the task starts.")
-      .def_prop_ro("kind", [](exec_place place) { return kind_of(place); },
-                   "``\"host\"`` or ``\"device\"``.")
-      .def_prop_ro("dims", [](exec_place) { return nb::make_tuple(1); },
-                   nb::sig("def dims(self) -> tuple[int, ...]"),
-                   "Extents of the place as a grid; ``(1,)``.")
-      .def_prop_ro("size", [](exec_place) { return 1; }, "Number of members; 1.")
+      .def_prop_ro(
+          "kind", [](exec_place place) { return kind_of(place); },
+          "``\"host\"`` or ``\"device\"``.")
+      .def_prop_ro(
+          "dims", [](exec_place) { return nb::make_tuple(1); },
+          nb::sig("def dims(self) -> tuple[int, ...]"), "Extents of the place as a grid; ``(1,)``.")
+      .def_prop_ro(
+          "size", [](exec_place) { return 1; }, "Number of members; 1.")
       .def_prop_ro("affine_data_place", &affine_of, "The memory nearest to this place.")
-      .def("get_place", &member, "index"_a, nb::sig("def get_place(self, index: int) -> exec_place"),
+      .def("get_place", &member, "index"_a,
+           nb::sig("def get_place(self, index: int) -> exec_place"),
            "Member `index`; IndexError for any index but 0.")
       .def("__getitem__", &member, "index"_a,
            nb::sig("def __getitem__(self, index: int) -> exec_place"),
@@ -109,8 +112,9 @@ void bind_data_place(nb::module_& core) {
           "device", [](nb::handle number) { return data_place::device(to_device(number)); },
           "dev_id"_a, nb::sig("def device(dev_id: int) -> data_place"),
           "Memory of device `dev_id`, counted from 0. InvalidPlaceError for a negative number.")
-      .def_prop_ro("kind", [](data_place place) { return kind_of(place); },
-                   "``\"host\"``, ``\"managed\"``, ``\"affine\"`` or ``\"dev<i>\"``.")
+      .def_prop_ro(
+          "kind", [](data_place place) { return kind_of(place); },
+          "``\"host\"``, ``\"managed\"``, ``\"affine\"`` or ``\"dev<i>\"``.")
       .def_prop_ro("device_id", &data_place::index,
                    "Device number; -1 host, -2 managed, -3 affine.")
       .def(nb::self == nb::self, nb::sig("def __eq__(self, other: object, /) -> bool"))

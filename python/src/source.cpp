@@ -61,8 +61,8 @@ void refuse_strides(nb::handle array) {
   const nb::object shape = array.attr("shape");
   const nb::object strides = array.attr("strides");
   throw binding_error(errc::invalid_value,
-                      "an array of shape " + std::string(nb::str(shape).c_str()) +
-                          " and strides " + nb::str(strides).c_str() +
+                      "an array of shape " + std::string(nb::str(shape).c_str()) + " and strides " +
+                          nb::str(strides).c_str() +
                           " is not C-contiguous; register numpy.ascontiguousarray(x) and copy the "
                           "result back",
                       {}, "LayoutError");

@@ -18,15 +18,8 @@ namespace {
 
 using namespace nb::literals;
 
-// Errors of the engine get the task and its line as attributes. Costs nothing on the good path.
-template <class Call>
-void with_details(py_task& self, Call&& call) {
-  try {
-    call();
-  } catch (const error& failed) {
-    if (failed.code() == errc::interrupted) throw;
-    throw_python(to_python(std::current_exception(), {self.core.name(), {}, self.site}));
-  }
+auto details_of(const py_task& self) {
+  return [&self] { return error_details{self.core.name(), {}, self.site}; };
 }
 
 void add_dep(py_task& self, nb::handle dep) {
@@ -42,7 +35,7 @@ void set_exec_place(py_task& self, nb::handle place) {
 }
 
 void start(py_task& self) {
-  with_details(self, [&self] {
+  with_details(details_of(self), [&self] {
     const may_block section;
     self.core.start();
   });
@@ -50,7 +43,8 @@ void start(py_task& self) {
 
 std::vector<std::string> data_names(const py_task& self) {
   std::vector<std::string> names;
-  for (const nb::object& each : self.data) names.push_back(name_of(nb::inst_ptr<py_data>(each)->data));
+  for (const nb::object& each : self.data)
+    names.push_back(name_of(nb::inst_ptr<py_data>(each)->data));
   return names;
 }
 
@@ -65,7 +59,7 @@ void close_views(py_task& self) {
 }
 
 void end(py_task& self) {
-  with_details(self, [&self] {
+  with_details(details_of(self), [&self] {
     const may_block section;
     self.core.end();
   });
@@ -103,8 +97,13 @@ argument_list& arguments(py_task& self) {
   entries.reserve(self.data.size());
   for (std::size_t i = 0; i < self.data.size(); ++i) {
     const auto& data = *nb::inst_ptr<py_data>(self.data[i]);
-    entries.push_back({data.what, data.data.state(), call.pointers[i],
-                       writes(self.core.dep(i).mode), self.data[i], {}, {}});
+    entries.push_back({data.what,
+                       data.data.state(),
+                       call.pointers[i],
+                       writes(self.core.dep(i).mode),
+                       self.data[i],
+                       {},
+                       {}});
   }
   const bool host = self.state->host_memory || call.device < 0;
   self.arguments.emplace(std::move(entries), host, self.state->check);
@@ -196,32 +195,35 @@ void bind_task(nb::module_& core) {
            nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
                    "typing.Literal[False]"),
            "`end`; after an exception the task has failed, and the exception goes on.")
-      .def("__iter__", [](py_task& self) { return nb::iter(args(self)); },
-           nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"),
-           "Iterates over `args()`, so that ``with ctx.task(a.read()) as (x,):`` works.")
-      .def("__getitem__",
-           [](py_task& self, nb::handle key) { return arguments(self).item(key); }, "key"_a,
-           nb::sig("def __getitem__(self, key: int | logical_data) -> typing.Any"),
-           "Array of a dependency, by position (tokens counted) or by datum. IndexError past the "
-           "list, KeyError for other data, RuntimeError for a token.")
+      .def(
+          "__iter__", [](py_task& self) { return nb::iter(args(self)); },
+          nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"),
+          "Iterates over `args()`, so that ``with ctx.task(a.read()) as (x,):`` works.")
+      .def(
+          "__getitem__", [](py_task& self, nb::handle key) { return arguments(self).item(key); },
+          "key"_a, nb::sig("def __getitem__(self, key: int | logical_data) -> typing.Any"),
+          "Array of a dependency, by position (tokens counted) or by datum. IndexError past the "
+          "list, KeyError for other data, RuntimeError for a token.")
       .def("args", &args, nb::sig("def args(self) -> tuple[typing.Any, ...]"),
            "One array per dependency that is no token: NumPy arrays on host devices (read-only "
            "for `read` accesses), else the views of `args_cai`. Valid until the task ends.")
-      .def("stream_ptr", &stream_ptr, nb::sig("def stream_ptr(self) -> CudaStream"),
+      .def("stream_ptr", &stream_ptr, nb::sig("def stream_ptr(self) -> millstream.CudaStream"),
            "Stream of the task, never 0: a raw handle on a GPU machine, else the number of its "
            "queue. Only while the task is open.")
       .def("get_arg", &get_arg, "index"_a, nb::sig("def get_arg(self, index: int) -> int"),
            "Address of dependency `index`, tokens counted. IndexError past the list, RuntimeError "
            "for a token or when the task is not open.")
-      .def("get_arg_cai",
-           [](py_task& self, nb::handle index) {
-             return arguments(self).view(to_index(index, "index"));
-           },
-           "index"_a, nb::sig("def get_arg_cai(self, index: int) -> stf_cai"),
-           "View of dependency `index`; errors as `get_arg`.")
-      .def("args_cai", [](py_task& self) { return arguments(self).views(); },
-           nb::sig("def args_cai(self) -> stf_cai | tuple[stf_cai, ...] | None"),
-           "Views of all dependencies but tokens: None, one view, or a tuple.")
+      .def(
+          "get_arg_cai",
+          [](py_task& self, nb::handle index) {
+            return arguments(self).view(to_index(index, "index"));
+          },
+          "index"_a, nb::sig("def get_arg_cai(self, index: int) -> stf_cai"),
+          "View of dependency `index`; errors as `get_arg`.")
+      .def(
+          "args_cai", [](py_task& self) { return arguments(self).views(); },
+          nb::sig("def args_cai(self) -> stf_cai | tuple[stf_cai, ...] | None"),
+          "Views of all dependencies but tokens: None, one view, or a tuple.")
       .def("__repr__", &repr_of);
 }
 

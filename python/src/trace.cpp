@@ -8,13 +8,14 @@ namespace millstream::python {
 namespace {
 
 nb::object to_text(const std::string& text) {
-  return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()),
-                                        "backslashreplace"));
+  return nb::steal(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
 }
 
 nb::list names_of(const std::vector<access_mode>& modes) {
   nb::list names;
-  for (const access_mode mode : modes) names.append(to_string(mode));
+  for (const access_mode mode : modes)
+    names.append(to_string(mode));
   return names;
 }
 
@@ -68,7 +69,8 @@ nb::dict to_dict(const machine& on) {
 template <class Items>
 nb::list to_list(const Items& items) {
   nb::list made;
-  for (const auto& item : items) made.append(to_dict(item));
+  for (const auto& item : items)
+    made.append(to_dict(item));
   return made;
 }
 

@@ -27,7 +27,8 @@ nb::dict make_interface(const py_view& view) {
   // A GPU library refuses read-only views, so that only the host's say it.
   made["data"] = nb::make_tuple(number_of(view.address), view.host && view.readonly);
   made["strides"] = nb::none();
-  if (!view.host) made["stream"] = view.stream == 0 ? nb::none() : nb::object(nb::int_(view.stream));
+  if (!view.host)
+    made["stream"] = view.stream == 0 ? nb::none() : nb::object(nb::int_(view.stream));
   if (!view.what->dtype.attr("fields").is_none()) made["descr"] = view.what->dtype.attr("descr");
   return made;
 }
@@ -46,8 +47,9 @@ nb::object interface_if(py_view& view, bool host, const char* name) {
 nb::object to_host_array(nb::pointer_and_handle<py_view> self) {
   self.p->check();
   if (!self.p->host) {
-    throw error(errc::unsupported, "the memory of this view is not the host's; hand it to a "
-                                   "library of the device");
+    throw error(errc::unsupported,
+                "the memory of this view is not the host's; hand it to a "
+                "library of the device");
   }
   return array_over(*self.p->what, self.p->address, !self.p->readonly, self.h);
 }
@@ -77,9 +79,10 @@ std::string repr_of(const py_view& view) {
 }
 
 void bind_lease(nb::module_& core) {
-  nb::class_<lease>(core, "_lease", "How long the views of one task are valid.")
+  nb::class_<lease>(core, "view_lease", "How long the views of one task are valid.")
       .def_ro("over", &lease::over, "True once the task has ended.")
-      .def("message", &lease::message, "index"_a, "Text for the use of view `index` after that.");
+      .def("message", &lease::message, "index"_a, nb::sig("def message(self, index: int) -> str"),
+           "Text for the use of view `index` after that.");
 }
 
 void bind_stf_cai(nb::module_& core) {
@@ -91,48 +94,55 @@ void bind_stf_cai(nb::module_& core) {
            nb::sig("def __init__(self, ptr: int, shape: tuple[int, ...], dtype: object, "
                    "stream: int = 0) -> None"),
            "A view of device memory of the caller's own. TypeError unless `shape` is a tuple.")
-      .def_prop_ro("ptr",
-                   [](const py_view& self) {
-                     self.check();
-                     return number_of(self.address);
-                   },
-                   "Address of the first element.")
-      .def_prop_ro("shape", [](const py_view& self) { return self.what->shape; },
-                   nb::sig("def shape(self) -> tuple[int, ...]"), "Extents, last axis fastest.")
-      .def_prop_ro("dtype", [](const py_view& self) { return self.what->dtype; },
-                   nb::sig("def dtype(self) -> numpy.dtype"), "Element type.")
+      .def_prop_ro(
+          "ptr",
+          [](const py_view& self) {
+            self.check();
+            return number_of(self.address);
+          },
+          "Address of the first element.")
+      .def_prop_ro(
+          "shape", [](const py_view& self) { return self.what->shape; },
+          nb::sig("def shape(self) -> tuple[int, ...]"), "Extents, last axis fastest.")
+      .def_prop_ro(
+          "dtype", [](const py_view& self) { return self.what->dtype; },
+          nb::sig("def dtype(self) -> numpy.dtype[typing.Any]"), "Element type.")
       .def_ro("stream", &py_view::stream, "Stream the view advertises; 0 = none.")
       .def_ro("readonly", &py_view::readonly, "True for an argument that is only read.")
-      .def_prop_ro("__array_interface__",
-                   [](py_view& self) { return interface_if(self, true, "__array_interface__"); },
-                   nb::sig("def __array_interface__(self) -> dict[str, object]"),
-                   "Array interface, version 3; AttributeError unless in host memory.")
+      .def_prop_ro(
+          "__array_interface__",
+          [](py_view& self) { return interface_if(self, true, "__array_interface__"); },
+          nb::sig("def __array_interface__(self) -> dict[str, object]"),
+          "Array interface, version 3; AttributeError unless in host memory.")
       .def_prop_ro(
           "__cuda_array_interface__",
           [](py_view& self) { return interface_if(self, false, "__cuda_array_interface__"); },
           nb::sig("def __cuda_array_interface__(self) -> dict[str, object]"),
           "CUDA Array Interface, version 3; AttributeError for host memory.")
-      .def("__getitem__",
-           [](py_view& self, nb::handle key) { return interface_of(self)[key]; }, "key"_a,
-           nb::sig("def __getitem__(self, key: str) -> object"), "Entry of the interface.")
-      .def("get",
-           [](py_view& self, nb::handle key, nb::handle otherwise) {
-             return interface_of(self).attr("get")(key, otherwise);
-           },
-           "key"_a, "default"_a = nb::none(),
-           nb::sig("def get(self, key: str, default: object = None) -> object"),
-           "Entry of the interface, or `default`.")
-      .def("__dlpack__",
-           [](nb::pointer_and_handle<py_view> self, nb::kwargs options) {
-             return to_host_array(self).attr("__dlpack__")(**options);
-           },
-           nb::sig("def __dlpack__(self, **kwargs: object) -> object"),
-           "DLPack capsule, as NumPy makes it.")
-      .def("__dlpack_device__",
-           [](nb::pointer_and_handle<py_view> self) {
-             return to_host_array(self).attr("__dlpack_device__")();
-           },
-           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"), "``(1, 0)``: the CPU.")
+      .def(
+          "__getitem__", [](py_view& self, nb::handle key) { return interface_of(self)[key]; },
+          "key"_a, nb::sig("def __getitem__(self, key: str) -> object"), "Entry of the interface.")
+      .def(
+          "get",
+          [](py_view& self, nb::handle key, nb::handle otherwise) {
+            return interface_of(self).attr("get")(key, otherwise);
+          },
+          "key"_a, "default"_a = nb::none(),
+          nb::sig("def get(self, key: str, default: object = None) -> object"),
+          "Entry of the interface, or `default`.")
+      .def(
+          "__dlpack__",
+          [](nb::pointer_and_handle<py_view> self, nb::kwargs options) {
+            return to_host_array(self).attr("__dlpack__")(**options);
+          },
+          nb::sig("def __dlpack__(self, **kwargs: object) -> object"),
+          "DLPack capsule, as NumPy makes it.")
+      .def(
+          "__dlpack_device__",
+          [](nb::pointer_and_handle<py_view> self) {
+            return to_host_array(self).attr("__dlpack_device__")();
+          },
+          nb::sig("def __dlpack_device__(self) -> tuple[int, int]"), "``(1, 0)``: the CPU.")
       .def("__repr__", &repr_of);
 }
 
@@ -221,9 +231,10 @@ nb::object argument_list::item(nb::handle key) {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
       if (entries_[i].datum == data->data.state()) return array(i);
     }
-    throw binding_error(errc::out_of_range, name_of(data->data) +
-                                                " is no dependency of the task; add it, for "
-                                                "example as data.read()",
+    throw binding_error(errc::out_of_range,
+                        name_of(data->data) +
+                            " is no dependency of the task; add it, for "
+                            "example as data.read()",
                         {}, "MissingDataError");
   }
   std::int64_t index = to_integer(key, "index");

@@ -46,7 +46,7 @@ struct py_view {
 class argument_list {
  public:
   struct entry {
-    layout_ptr what;  ///< null for a token
+    layout_ptr what;                    ///< null for a token
     const core::data* datum = nullptr;  ///< for look-up only
     void* address = nullptr;
     bool writable = false;

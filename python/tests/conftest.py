@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contexts and helpers for all tests. Host machine with two simulated devices unless a test says so."""
+"""Contexts and helpers for all tests: two simulated devices unless a test says otherwise."""
 
 import os
 import subprocess
@@ -7,9 +7,8 @@ import sys
 import textwrap
 import threading
 
-import pytest
-
 import millstream as stf
+import pytest
 
 # Bodies that a test holds back give up after this time, so that a fault is a failure and no hang.
 LIMIT_S = 60

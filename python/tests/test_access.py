@@ -3,10 +3,9 @@
 
 import enum
 
+import millstream as stf
 import numpy as np
 import pytest
-
-import millstream as stf
 
 
 def test_access_modes_are_flags():

@@ -5,10 +5,9 @@ import gc
 import threading
 import weakref
 
+import millstream as stf
 import numpy as np
 import pytest
-
-import millstream as stf
 
 
 @pytest.fixture

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """context(check=True)."""
 
+import millstream as stf
 import numpy as np
 import pytest
-
-import millstream as stf
 
 
 @pytest.fixture
@@ -67,12 +66,23 @@ def test_copies_are_plain_and_stay_valid(ctx, x):
 
 def test_function_that_keeps_its_array_gets_a_warning(ctx, x):
     kept = []
-    with pytest.warns(stf.ContractWarning, match=r"'keeper' keeps its array of 'x'") as seen:
+
+    def run():
         ctx.submit(kept.append, x.read(), symbol="keeper")
-        ctx.wait(x)
+        ctx.finalize()
+
+    with pytest.warns(stf.ContractWarning, match=r"'keeper' keeps its array of 'x'") as seen:
+        run()
     assert seen[0].filename == __file__
     with pytest.raises(stf.UsageError, match="keeper"):
         kept[0] + 1
+
+
+def test_warning_turned_into_an_error_fails_the_task(host):
+    ctx, kept = stf.context(machine=host, check=True), []
+    ctx.submit(kept.append, ctx.logical_data(np.zeros(2), name="x").read())
+    with pytest.raises(stf.ContractWarning, match="'x'"):
+        ctx.finalize()
 
 
 def test_function_that_keeps_nothing_gets_none(ctx, x):
@@ -92,7 +102,7 @@ def test_changed_input_is_reported(host):
         ] = 1.0
 
     ctx.submit(cheat, data.read(), symbol="cheater")
-    with pytest.raises(stf.Error, match="(?s)'cheater'.*'input'"):
+    with pytest.raises(stf.Error, match=r"(?s)'cheater'.*'input'"):
         ctx.finalize()
 
 

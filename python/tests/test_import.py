@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What importing the package does and offers."""
 
-import pytest
-
 import millstream as stf
+import pytest
 
 
 def test_import_loads_neither_numpy_nor_the_extension(run_clean):

@@ -5,10 +5,9 @@ import array
 import ctypes
 import gc
 
+import millstream as stf
 import numpy as np
 import pytest
-
-import millstream as stf
 
 DTYPES = [
     "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16", "g",
@@ -74,6 +73,7 @@ def test_zero_size_keeps_shape_and_order(ctx, shape):
     ctx.submit(lambda x: seen.append((x.shape, x.dtype, x.sum())), data.write())
     ctx.host_launch(data.read(), fn=lambda x: seen.append(x.shape))
     assert ctx.wait(data).shape == shape
+    ctx.finalize()
     assert seen == [(shape, np.float32, 0), shape]
 
 
@@ -121,7 +121,9 @@ def test_extents_of_one_do_not_count_as_strides(ctx):
     assert data.shape == (1, 4)
 
 
-@pytest.mark.parametrize("what", [[1, 2], 3, "text", None, object()], ids=str)
+@pytest.mark.parametrize(
+    "what", [[1, 2], 3, "text", None, object()], ids=lambda what: type(what).__name__
+)
 def test_other_objects_are_a_type_error(ctx, what):
     with pytest.raises(TypeError, match=r"neither the buffer protocol.*numpy.asarray"):
         ctx.logical_data(what)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """machine, CudaStream and synchronize."""
 
+import millstream as stf
 import numpy as np
 import pytest
-
-import millstream as stf
 
 
 def test_equal_arguments_give_one_object():

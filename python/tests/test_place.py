@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """exec_place and data_place."""
 
+import millstream as stf
 import numpy as np
 import pytest
-
-import millstream as stf
 
 
 @pytest.mark.parametrize(

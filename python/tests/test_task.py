@@ -3,10 +3,9 @@
 
 import gc
 
+import millstream as stf
 import numpy as np
 import pytest
-
-import millstream as stf
 
 
 @pytest.fixture
@@ -127,7 +126,7 @@ def test_read_and_write_dependencies_wait_for_each_other(ctx, x, gate):
         assert a.tolist() == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("what", [3, "x", None, object()], ids=str)
+@pytest.mark.parametrize("what", [3, "x", None, object()], ids=lambda what: type(what).__name__)
 def test_other_arguments_are_a_type_error(ctx, what):
     with pytest.raises(TypeError, match=r"a task got an argument of type .*data\.read\(\)"):
         ctx.task(what)
@@ -254,7 +253,7 @@ def test_conflicting_open_task_in_the_same_thread_is_an_error(ctx, x):
     with ctx.task(x.read(), symbol="outer"):
         with ctx.task(x.read(), symbol="second reader"):
             pass
-        with pytest.raises(stf.UsageError, match="(?s)'inner'.*'outer'"):
+        with pytest.raises(stf.UsageError, match=r"(?s)'inner'.*'outer'"):
             ctx.task(x.rw(), symbol="inner").start()
     assert ctx.wait(x).sum() == 6
 
@@ -262,7 +261,7 @@ def test_conflicting_open_task_in_the_same_thread_is_an_error(ctx, x):
 def test_never_written_data_cannot_be_read(ctx):
     data = ctx.logical_data_empty((4,), name="fresh")
     for dep in (data.read(), data.rw()):
-        with pytest.raises(stf.NotWrittenError, match="(?s)'reader'.*'fresh'|'fresh'.*'reader'"):
+        with pytest.raises(stf.NotWrittenError, match=r"(?s)'reader'.*'fresh'|'fresh'.*'reader'"):
             ctx.task(dep, symbol="reader").start()
     with pytest.raises(stf.NotWrittenError, match="'fresh'"):
         ctx.wait(data)
@@ -277,7 +276,7 @@ def test_body_that_raises_poisons_what_it_was_to_write(ctx, x):
     with pytest.raises(ValueError, match="boom") as caught, ctx.task(x.write(), symbol="maker"):
         raise boom
     assert caught.value is boom
-    with pytest.raises(stf.PoisonedError, match="(?s)'user'.*'x'.*'maker'.*boom") as poisoned:
+    with pytest.raises(stf.PoisonedError, match=r"(?s)'user'.*'x'.*'maker'.*boom") as poisoned:
         ctx.task(x.read(), symbol="user").start()
     assert poisoned.value.__cause__ is boom
     assert isinstance(poisoned.value, RuntimeError)
@@ -292,12 +291,15 @@ def test_body_that_raises_poisons_what_it_was_to_write(ctx, x):
 
 
 def test_poisoned_buffer_is_not_written_back(host):
+    def spoil(array):
+        array += 1
+        raise KeyError
+
     source = np.zeros(3)
     with stf.context(machine=host) as ctx:
         data = ctx.logical_data(source)
         with pytest.raises(KeyError), ctx.task(data.rw()) as (a,):
-            a += 1
-            raise KeyError
+            spoil(a)
     assert source.tolist() == [0, 0, 0]
 
 
@@ -334,7 +336,7 @@ def test_dropping_an_open_task_fails_it(ctx, x):
 
 def test_too_large_data_are_a_memory_error(ctx, x):
     huge = ctx.logical_data_empty((2**37,), np.float64, name="huge")
-    with pytest.raises(MemoryError, match="(?s)'writer'.*'huge'|'huge'.*'writer'"):
+    with pytest.raises(MemoryError, match=r"(?s)'writer'.*'huge'|'huge'.*'writer'"):
         ctx.task(huge.write(), symbol="writer").start()
     assert ctx.wait(x).sum() == 6
     with ctx.task(x.rw()) as (a,):

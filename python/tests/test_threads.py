@@ -6,10 +6,9 @@ import signal
 import sys
 import threading
 
+import millstream as stf
 import numpy as np
 import pytest
-
-import millstream as stf
 
 
 def run_all(workers):
@@ -163,18 +162,18 @@ def test_signal_handlers_that_return_do_not_end_the_wait(ctx, gate):
 
 
 def test_exception_of_a_signal_handler_is_the_one_raised(ctx, gate):
-    class Stop(Exception):
-        pass
-
     def handler(*_):
-        raise Stop
+        raise LookupError("from the handler")
+
+    def run():
+        ctx.submit(lambda a: (os.kill(os.getpid(), signal.SIGUSR1), gate.hold()), data.rw())
+        ctx.wait(data)
 
     data = ctx.logical_data(np.zeros(1))
     before = signal.signal(signal.SIGUSR1, handler)
     try:
-        with pytest.raises(Stop):
-            ctx.submit(lambda a: (os.kill(os.getpid(), signal.SIGUSR1), gate.hold()), data.rw())
-            ctx.wait(data)
+        with pytest.raises(LookupError, match="from the handler"):
+            run()
         gate.open()
         ctx.wait(data)
     finally:

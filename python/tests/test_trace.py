@@ -3,10 +3,9 @@
 
 import inspect
 
+import millstream as stf
 import numpy as np
 import pytest
-
-import millstream as stf
 from millstream.viz import Graph, Trace
 
 

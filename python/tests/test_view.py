@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """stf_cai: views of a task's arguments."""
 
+import millstream as stf
 import numpy as np
 import pytest
-
-import millstream as stf
 
 
 @pytest.fixture
@@ -93,7 +92,7 @@ def test_view_after_its_task_raises(ctx, x):
         lambda: view.get("data"), lambda: view.__dlpack__(),
     ]  # fmt: skip
     for use in uses:
-        with pytest.raises(stf.UsageError, match="(?s)'x'.*'owner'.*test_view.py:.*had ended"):
+        with pytest.raises(stf.UsageError, match=r"(?s)'x'.*'owner'.*test_view\.py:.*had ended"):
             use()
     assert "ended" in repr(view)
     assert view.shape == (2, 3)

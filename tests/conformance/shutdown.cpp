@@ -11,21 +11,35 @@
 
 namespace conformance {
 
+namespace {
+
+/// What the process leaves behind, as a program does that keeps its machine in a global variable.
+struct scene {
+  std::unique_ptr<backend::machine> machine;
+  job_log log;
+  std::vector<queue_ptr> queues;
+};
+
+void put_work(scene& into, backend::device& place, bool runs_jobs) {
+  into.queues.push_back(value(place.make_queue()));
+  if (!runs_jobs) return;
+  ok(run_job(*into.queues.back(), into.log, [] { std::latch(1).wait(); }));
+  ok(run_job(*into.queues.back(), into.log));
+}
+
+}  // namespace
+
 int exit_with_work_in_flight(std::unique_ptr<backend::machine> machine) {
-  // All of it lives until the process ends, like the machines of the library.
-  auto* log = new job_log;
-  auto* kept = new std::vector<queue_ptr>;
-  for (int i = -1; i < machine->device_count(); ++i) {
-    backend::device& place = i < 0 ? machine->host() : machine->at(i);
-    kept->push_back(value(place.make_queue()));
-    if (i >= 0 && !machine->capabilities().has(capability::runs_jobs)) continue;
-    ok(run_job(*kept->back(), *log, [] { std::latch(1).wait(); }));
-    ok(run_job(*kept->back(), *log));
+  static scene* const left = new scene;  // never destroyed, like the machines of the library
+  left->machine = std::move(machine);
+  backend::machine& on = *left->machine;
+  put_work(*left, on.host(), true);
+  for (int i = 0; i < on.device_count(); ++i) {
+    put_work(*left, on.at(i), on.capabilities().has(capability::runs_jobs));
   }
-  const event_ptr mark = value(machine->host().make_event());
-  ok(kept->front()->record(*mark));
+  const event_ptr mark = value(on.host().make_event());
+  ok(left->queues.front()->record(*mark));
   static_cast<void>(value(mark->wait_for(std::chrono::milliseconds(20))));
-  static_cast<void>(machine.release());
   return 0;
 }
 
@@ -180,8 +194,11 @@ TEST_F(shutdown, AForkedChildGetsUnavailable) {
 TEST_F(shutdown_values, AForkedChildMayDropWhatItInherited) {
   queue_ptr queue = value(device(0).make_queue());
   queue_ptr host_queue = value(device(-1).make_queue());
+  backend::queue& other = queue_on(0);
+  std::byte* block = take(0, 64, other);
+  put_behind(other, *queue);
   gate hold(*this, *queue);
-  fill(*queue, 0, take(0, 64, queue_on(0)), 64, 1);
+  fill(*queue, 0, block, 64, 1);
   event_ptr event = mark(*queue);
   static_cast<void>(value(event->wait_for(std::chrono::milliseconds(5))));
   EXPECT_EQ(0, exit_of_child([&] {
@@ -191,13 +208,15 @@ TEST_F(shutdown_values, AForkedChildMayDropWhatItInherited) {
               return 0;
             }));
   hold.open();
+  put_behind(*queue, other);
 }
 
 TEST_F(shutdown, AProcessMayEndInTheMiddleOfWork) {
   const std::string backend_argument = "--backend=" + options().with->name;
+  const std::string devices_argument = "--devices=" + std::to_string(options().devices);
   EXPECT_EQ(0, exit_of_child([&] {
               execl("/proc/self/exe", "millstream_conformance", backend_argument.c_str(),
-                    "--exit-scene", nullptr);
+                    devices_argument.c_str(), "--exit-scene", nullptr);
               return 127;
             }));
 }

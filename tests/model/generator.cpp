@@ -45,10 +45,14 @@ class generator {
   program run() {
     result_.file = "random";
     result_.devices = devices;
-    if (together_) add(data_statement{.name = shared_name, .bytes = 64, .home = on_host, .value = 5});
-    for (std::size_t i = 0; i < 2; ++i) new_datum();
-    while (result_.statements.size() < kind_.statements) step();
-    while (!open_.empty()) end_open();
+    if (together_)
+      add(data_statement{.name = shared_name, .bytes = 64, .home = on_host, .value = 5});
+    for (std::size_t i = 0; i < 2; ++i)
+      new_datum();
+    while (result_.statements.size() < kind_.statements)
+      step();
+    while (!open_.empty())
+      end_open();
     if (!together_ && random_.chance(0.2)) finalize();
     announce_errors(result_);
     return std::move(result_);
@@ -78,7 +82,8 @@ class generator {
         {6, &generator::add_to_shared},
     }};
     std::uint64_t total = 0;
-    for (const choice& one : choices) total += one.weight;
+    for (const choice& one : choices)
+      total += one.weight;
     std::uint64_t drawn = random_.uniform(total);
     for (const choice& one : choices) {
       if (drawn < one.weight) return (this->*one.make)();
@@ -177,8 +182,8 @@ class generator {
   }
 
   task_statement any_task() {
-    static constexpr std::array<form, 8> forms{form::task,   form::task,   form::task,
-                                               form::task,   form::task,   form::submit,
+    static constexpr std::array<form, 8> forms{form::task,        form::task, form::task,
+                                               form::task,        form::task, form::submit,
                                                form::host_launch, form::with};
     task_statement made;
     made.how = forms[random_.uniform(forms.size())];
@@ -234,7 +239,8 @@ class generator {
   /// Errors are only looked at when it is known which there are: behind a fence.
   void fence() {
     add(action_statement{action::fence});
-    while (!together_ && random_.chance(0.3)) add(action_statement{action::check_errors});
+    while (!together_ && random_.chance(0.3))
+      add(action_statement{action::check_errors});
   }
 
   void finalize() {
@@ -281,7 +287,9 @@ void announce_errors(program& what) {
   what.statements = std::move(announced);
 }
 
-program generate(std::uint64_t seed) { return generator(seed, "", false).run(); }
+program generate(std::uint64_t seed) {
+  return generator(seed, "", false).run();
+}
 
 std::vector<program> generate_together(std::uint64_t seed, std::size_t threads) {
   std::vector<program> all;

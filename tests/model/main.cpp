@@ -74,7 +74,8 @@ void sweep(const std::string& test, const Play& play) {
   for (std::uint64_t seed = how().first; seed < how().first + how().programs; ++seed) {
     for (const run_options& options : schedules()) {
       dog.guard(command(test, seed, options));
-      for (const std::string& problem : play(seed, options)) ADD_FAILURE() << problem;
+      for (const std::string& problem : play(seed, options))
+        ADD_FAILURE() << problem;
       if (!testing::Test::HasFailure()) continue;
       std::cout << "\nagain: " << command(test, seed, options) << "\n";
       return;
@@ -167,7 +168,8 @@ int main(int count, char** arguments) {
     if (const char* programs = std::getenv("MILLSTREAM_MODEL_PROGRAMS")) {
       millstream::model::how().programs = std::stoull(programs);
     }
-    for (int i = 1; i < count; ++i) millstream::model::take_argument(arguments[i]);
+    for (int i = 1; i < count; ++i)
+      millstream::model::take_argument(arguments[i]);
   } catch (const std::exception& wrong) {
     std::cerr << "bad argument (" << wrong.what() << "); see the head of tests/model/main.cpp\n";
     return 2;

@@ -22,13 +22,15 @@ class body_run {
     if (call_.device != plan.place) complain("runs on " + place_name(call_.device));
     if (call_.queue == 0) complain("has queue number 0");
     bool sound = true;
-    for (std::size_t i = 0; i < plan.accesses.size(); ++i) sound = check_pointer(i) && sound;
+    for (std::size_t i = 0; i < plan.accesses.size(); ++i)
+      sound = check_pointer(i) && sound;
     return sound;
   }
 
   [[nodiscard]] std::vector<std::int64_t> read_inputs() const {
     std::vector<std::int64_t> seen;
-    for (std::size_t i = 0; i < call_.pointers.size(); ++i) seen.push_back(read_input(i));
+    for (std::size_t i = 0; i < call_.pointers.size(); ++i)
+      seen.push_back(read_input(i));
     return seen;
   }
 
@@ -86,7 +88,8 @@ class body_run {
     const void* const address = call_.pointers[index];
     const bool needed = one.elements != 0;
     if (needed && address == nullptr) complain("gets no address for '" + name(index) + "'");
-    if (one.is_token && address != nullptr) complain("gets an address for token '" + name(index) + "'");
+    if (one.is_token && address != nullptr)
+      complain("gets an address for token '" + name(index) + "'");
     if (address != call_.pointers[one.first]) {
       complain("gets two addresses for '" + name(index) + "'");
     }
@@ -129,7 +132,8 @@ class body_run {
   }
 
   void write(std::size_t index, std::int64_t value) const {
-    for (std::int64_t& element : elements(index)) element = value;
+    for (std::int64_t& element : elements(index))
+      element = value;
     // Keeps the compiler from dropping the first of two writes.
     std::atomic_signal_fence(std::memory_order_seq_cst);
   }

@@ -8,7 +8,9 @@
 namespace millstream::scenario {
 namespace {
 
-program parsed(const std::string& text) { return parse("a.flow", text); }
+program parsed(const std::string& text) {
+  return parse("a.flow", text);
+}
 
 template <class What>
 const What& first(const program& in) {
@@ -30,8 +32,7 @@ void expect_fault(const std::string& text, const std::string& begin) {
 
 TEST(ScenarioText, DataHasSizeHomeAndValue) {
   const program what = parsed("data x 1KiB at dev1 readonly = -7\n");
-  const data_statement wanted{
-      .name = "x", .bytes = 1024, .home = 1, .readonly = true, .value = -7};
+  const data_statement wanted{.name = "x", .bytes = 1024, .home = 1, .readonly = true, .value = -7};
   EXPECT_EQ(first<data_statement>(what), wanted);
 }
 
@@ -43,8 +44,9 @@ TEST(ScenarioText, PartOfABufferIsNamedByOffset) {
 }
 
 TEST(ScenarioText, TaskHasPlaceAccessesAndBody) {
-  const program what = parsed("data x 8B at host\ndata y 8B at nowhere\n"
-                              "task t dev3 read x@host write y rw x adds -2\n");
+  const program what = parsed(
+      "data x 8B at host\ndata y 8B at nowhere\n"
+      "task t dev3 read x@host write y rw x adds -2\n");
   const auto& task = std::get<task_statement>(what.statements.at(2).what);
   EXPECT_EQ(task.how, form::task);
   EXPECT_EQ(task.place, 3);

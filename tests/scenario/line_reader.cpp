@@ -20,16 +20,20 @@ std::optional<Number> number_of(std::string_view word) {
   return value;
 }
 
-bool is_blank(char letter) { return letter == ' ' || letter == '\t' || letter == '\r'; }
-bool is_separator(char letter) { return letter == ',' || letter == ';'; }
+bool is_blank(char letter) {
+  return letter == ' ' || letter == '\t' || letter == '\r';
+}
+bool is_separator(char letter) {
+  return letter == ',' || letter == ';';
+}
 
 bool is_name(std::string_view word) {
   if (word.empty()) return false;
   const auto first = static_cast<unsigned char>(word.front());
   if (std::isalpha(first) == 0 && first != '_') return false;
   return std::all_of(word.begin(), word.end(), [](char letter) {
-    return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' || letter == '.' ||
-           letter == '-';
+    return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' ||
+           letter == '.' || letter == '-';
   });
 }
 
@@ -75,7 +79,8 @@ void line_reader::split(std::string_view text) {
     } else if (is_separator(text[at])) {
       ++at;
     } else {
-      while (at < text.size() && !is_blank(text[at]) && !is_separator(text[at]) && text[at] != '#') {
+      while (at < text.size() && !is_blank(text[at]) && !is_separator(text[at]) &&
+             text[at] != '#') {
         ++at;
       }
     }

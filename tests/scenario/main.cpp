@@ -66,7 +66,8 @@ class scenario_test : public testing::Test {
           continue;
         }
         const forecast plan = predict(what, traits_of(backend));
-        for (const std::string& problem : check_text(what, plan)) ADD_FAILURE() << problem;
+        for (const std::string& problem : check_text(what, plan))
+          ADD_FAILURE() << problem;
         if (!HasFailure()) run_seeds(what, plan, backend);
         ran = true;
       }
@@ -153,8 +154,8 @@ int main(int count, char** arguments) {
   }
   for (const std::string& file : files) {
     const std::filesystem::path path(file);
-    testing::RegisterTest(path.parent_path().filename().c_str(), path.stem().c_str(), nullptr, nullptr,
-                          file.c_str(), 1,
+    testing::RegisterTest(path.parent_path().filename().c_str(), path.stem().c_str(), nullptr,
+                          nullptr, file.c_str(), 1,
                           [file]() -> testing::Test* { return new scenario_test(file, how); });
   }
   return RUN_ALL_TESTS();

@@ -69,7 +69,8 @@ class oracle {
       result_.statements.push_back(std::move(now_));
     }
     if (!finished_) finish();
-    for (const auto& [source, content] : buffers_) result_.buffers[source] = content.elements;
+    for (const auto& [source, content] : buffers_)
+      result_.buffers[source] = content.elements;
     std::sort(result_.edges.begin(), result_.edges.end());
     if (!result_.failed.empty() || !result_.skipped.empty()) result_.copies.reset();
     return std::move(result_);
@@ -123,7 +124,8 @@ class oracle {
   void step(const task_statement& what, const expect_error* announced) {
     resolved task;
     const errc fault = finished_ ? errc::usage : resolve(what, task);
-    const bool skipped = fault == errc::ok && std::any_of(task.uses.begin(), task.uses.end(), reads_poison);
+    const bool skipped =
+        fault == errc::ok && std::any_of(task.uses.begin(), task.uses.end(), reads_poison);
     if (!skipped && refuse(announced, fault)) return;
     order(what.name, task.uses);
     describe(what, task);
@@ -135,7 +137,8 @@ class oracle {
     }
     now_.task->runs = true;
     if (what.how == form::open) {
-      for (const use& one : task.uses) ++one.of->handles;
+      for (const use& one : task.uses)
+        ++one.of->handles;
       opened_.push_back({&what, std::move(task)});
     } else {
       end_task(what, task, task.forecast.fails);
@@ -150,7 +153,8 @@ class oracle {
     const open_record record = std::move(*found);
     opened_.erase(found);
     end_task(*record.what, record.task, what.failed || record.task.forecast.fails);
-    for (const use& one : record.task.uses) drop_handle(one.of);
+    for (const use& one : record.task.uses)
+      drop_handle(one.of);
   }
 
   void step(const fill_statement& what, const expect_error* announced) {
@@ -241,8 +245,9 @@ class oracle {
   }
 
   static bool overlaps(const data_statement& what, std::size_t source, const datum& other) {
-    return other.registered() && other.source == source && other.offset < what.offset + what.bytes &&
-           what.offset < other.offset + other.bytes && !(other.readonly && what.readonly);
+    return other.registered() && other.source == source &&
+           other.offset < what.offset + what.bytes && what.offset < other.offset + other.bytes &&
+           !(other.readonly && what.readonly);
   }
 
   /// The datum of exactly that range.
@@ -265,7 +270,8 @@ class oracle {
     const int place = what.place == unplaced ? 0 : what.place;
     if (place >= program_.devices) return errc::invalid_value;
     for (std::size_t i = 0; i < what.accesses.size(); ++i) {
-      if (const errc fault = merge(what.accesses[i], i, place, into); fault != errc::ok) return fault;
+      if (const errc fault = merge(what.accesses[i], i, place, into); fault != errc::ok)
+        return fault;
     }
     for (const use& one : into.uses) {
       if (conflicts_with_open(one)) return errc::usage;
@@ -369,7 +375,8 @@ class oracle {
     known_value inputs = sums ? 0 : name_hash(what.name);
     for (const use& one : uses) {
       const bool counts = reads(one.mode) && !(sums && writes(one.mode));
-      if (counts && one.of->elements() != 0) inputs = combine(what.body.what, inputs, one.of->value);
+      if (counts && one.of->elements() != 0)
+        inputs = combine(what.body.what, inputs, one.of->value);
     }
     return inputs;
   }
@@ -434,7 +441,8 @@ class oracle {
   /// Handles are those of names and of tasks that are open.
   void drop_handle(datum* of) {
     if (--of->handles != 0 || finished_) return;
-    let_go(*std::find_if(all_.begin(), all_.end(), [&](const auto& one) { return one.get() == of; }));
+    let_go(
+        *std::find_if(all_.begin(), all_.end(), [&](const auto& one) { return one.get() == of; }));
   }
 
   /// The last handle is gone: the content goes home.
@@ -452,7 +460,8 @@ class oracle {
 
   void finish() {
     finished_ = true;
-    while (!all_.empty()) let_go(all_.front());
+    while (!all_.empty())
+      let_go(all_.front());
   }
 
   const program& program_;
@@ -480,7 +489,8 @@ std::int64_t mix(std::int64_t left, std::int64_t right) noexcept {
 
 std::int64_t name_hash(const std::string& name) noexcept {
   std::int64_t hash = 1;
-  for (const char letter : name) hash = mix(hash, letter);
+  for (const char letter : name)
+    hash = mix(hash, letter);
   return hash;
 }
 
@@ -488,6 +498,8 @@ machine_traits traits_of(const std::string& backend) {
   return {.devices_use_host_memory = backend == "host"};
 }
 
-forecast predict(const program& what, const machine_traits& on) { return oracle(what, on).run(); }
+forecast predict(const program& what, const machine_traits& on) {
+  return oracle(what, on).run();
+}
 
 }  // namespace millstream::scenario

@@ -43,9 +43,9 @@ struct task_forecast {
 };
 
 struct statement_forecast {
-  errc error = errc::ok;             ///< what the statement throws
+  errc error = errc::ok;              ///< what the statement throws
   std::optional<task_forecast> task;  ///< of task and fill statements that are accepted
-  known_value value;                 ///< what `wait` gives
+  known_value value;                  ///< what `wait` gives
 };
 
 /// Why, which datum (its first name), where to.

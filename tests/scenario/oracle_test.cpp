@@ -19,7 +19,9 @@ class Oracle : public testing::Test {
   [[nodiscard]] known_value waited(std::size_t statement) const {
     return plan_.statements.at(statement).value;
   }
-  [[nodiscard]] errc error(std::size_t statement) const { return plan_.statements.at(statement).error; }
+  [[nodiscard]] errc error(std::size_t statement) const {
+    return plan_.statements.at(statement).error;
+  }
   [[nodiscard]] known_value buffer(std::size_t statement, std::size_t element = 0) const {
     return plan_.buffers.at(statement).at(element);
   }
@@ -29,9 +31,10 @@ class Oracle : public testing::Test {
 };
 
 TEST_F(Oracle, BodiesAddSetAndMix) {
-  play("data x 16B at host = 3\ndata y 8B at nowhere\n"
-       "task a read x write y adds 4\nwait y\ntask b rw x read y adds 1\nwait x\n"
-       "task c rw x\nwait x\ntask d write x sets 9\nwait x\n");
+  play(
+      "data x 16B at host = 3\ndata y 8B at nowhere\n"
+      "task a read x write y adds 4\nwait y\ntask b rw x read y adds 1\nwait x\n"
+      "task c rw x\nwait x\ntask d write x sets 9\nwait x\n");
   EXPECT_EQ(waited(3), 7);
   EXPECT_EQ(waited(5), 11);
   EXPECT_EQ(waited(7), mix(mix(name_hash("c"), 11), 0));
@@ -45,14 +48,17 @@ TEST_F(Oracle, MixDependsOnNameInputsAndOrder) {
 }
 
 TEST_F(Oracle, EdgesAreThoseOfReadersAndWriters) {
-  play("data x 8B at host\ntask a write x\ntask b read x\ntask c read x\ntask d rw x\ntask e write x\n");
+  play(
+      "data x 8B at host\ntask a write x\ntask b read x\ntask c read x\ntask d rw x\ntask e write "
+      "x\n");
   const std::vector<edge> wanted{{"a", "b"}, {"a", "c"}, {"b", "d"}, {"c", "d"}, {"d", "e"}};
   EXPECT_EQ(plan_.edges, wanted);
 }
 
 TEST_F(Oracle, FailurePoisonsSkipsAndHeals) {
-  play("data x 8B at host = 3\ndata y 8B at host\ntask bad rw x fails\ntask lost read x write y\n"
-       "wait y\ntask heal write y sets 2\nwait y\nfinalize\n");
+  play(
+      "data x 8B at host = 3\ndata y 8B at host\ntask bad rw x fails\ntask lost read x write y\n"
+      "wait y\ntask heal write y sets 2\nwait y\nfinalize\n");
   EXPECT_EQ(plan_.failed, std::vector<std::string>{"bad"});
   EXPECT_EQ(plan_.reported, std::vector<std::string>{"bad"});
   EXPECT_EQ(plan_.skipped, std::vector<std::string>{"lost"});
@@ -72,9 +78,10 @@ TEST_F(Oracle, BodiesOfTheCallerReportTheirFailureThemselves) {
 }
 
 TEST_F(Oracle, BrokenRulesChangeNothing) {
-  play("data x 8B at nowhere\ndata r 8B at host readonly = 5\ntask a read x write r\ntask b read x\n"
-       "task c dev4 write x\ntask d read r@host read r@dev0\nwait x\nopen e write x sets 1\nwait x\n"
-       "finalize\ntask f read x\nclose e\nwait x\n");
+  play(
+      "data x 8B at nowhere\ndata r 8B at host readonly = 5\ntask a read x write r\ntask b read x\n"
+      "task c dev4 write x\ntask d read r@host read r@dev0\nwait x\nopen e write x sets 1\nwait x\n"
+      "finalize\ntask f read x\nclose e\nwait x\n");
   EXPECT_EQ(error(2), errc::invalid_value);
   EXPECT_EQ(error(3), errc::not_written);
   EXPECT_EQ(error(4), errc::invalid_value);
@@ -88,8 +95,9 @@ TEST_F(Oracle, BrokenRulesChangeNothing) {
 }
 
 TEST_F(Oracle, CopiesFollowReadsAndWrites) {
-  play("devices 2\ndata x 8B at host\ntask a dev0 read x\ntask b dev1 rw x\ntask c dev0 read x\n"
-       "task d dev0 write x\n");
+  play(
+      "devices 2\ndata x 8B at host\ntask a dev0 read x\ntask b dev1 rw x\ntask c dev0 read x\n"
+      "task d dev0 write x\n");
   const std::map<copy_key, std::uint64_t> wanted{
       {{false, "x", 0}, 2}, {{false, "x", 1}, 1}, {{true, "x", on_host}, 1}};
   ASSERT_TRUE(plan_.copies.has_value());
@@ -103,9 +111,10 @@ TEST_F(Oracle, DeviceBuffersHaveTheirHomeWhereTheMachineSays) {
 }
 
 TEST_F(Oracle, OverlapIsAnErrorUnlessBothAreReadOnlyOrTheSame) {
-  play("data h 32B at host = 1\ndrop h\ndata a 16B at host over h\ndata b 16B at host over h+8B\n"
-       "data same 16B at host over h\ndata c 16B at host over h+16B readonly\n"
-       "data d 8B at host over h+16B readonly\n");
+  play(
+      "data h 32B at host = 1\ndrop h\ndata a 16B at host over h\ndata b 16B at host over h+8B\n"
+      "data same 16B at host over h\ndata c 16B at host over h+16B readonly\n"
+      "data d 8B at host over h+16B readonly\n");
   EXPECT_EQ(error(3), errc::invalid_value);
   EXPECT_EQ(error(4), errc::ok);
   EXPECT_EQ(error(5), errc::ok);
@@ -113,8 +122,9 @@ TEST_F(Oracle, OverlapIsAnErrorUnlessBothAreReadOnlyOrTheSame) {
 }
 
 TEST_F(Oracle, PartsOfABufferKeepTheirOwnValues) {
-  play("data h 24B at host = 1\ndrop h\ndata a 8B at host over h+8B\ntask t rw a adds 4\ndrop a\n"
-       "data b 8B at host over h+8B\nwait b\n");
+  play(
+      "data h 24B at host = 1\ndrop h\ndata a 8B at host over h+8B\ntask t rw a adds 4\ndrop a\n"
+      "data b 8B at host over h+8B\nwait b\n");
   EXPECT_EQ(waited(6), 5);
   EXPECT_EQ(buffer(0, 0), 1);
   EXPECT_EQ(buffer(0, 1), 5);
@@ -122,7 +132,9 @@ TEST_F(Oracle, PartsOfABufferKeepTheirOwnValues) {
 }
 
 TEST_F(Oracle, TextAndOracleAreCompared) {
-  play("data x 8B at host = 1\ntask a rw x adds 1\nwait x = 3\nexpect edges a->a\nexpect failed a\n");
+  play(
+      "data x 8B at host = 1\ntask a rw x adds 1\nwait x = 3\nexpect edges a->a\nexpect failed "
+      "a\n");
   EXPECT_EQ(check_text(what_, plan_).size(), 3U);
   play("data x 8B at nowhere\ntask a read x\ntask b write x\nexpect error usage\n");
   const std::vector<std::string> problems = check_text(what_, plan_);

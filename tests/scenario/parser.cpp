@@ -73,7 +73,8 @@ class parser {
       return;
     }
     std::string all;
-    for (const keyword& one : keywords) all += (all.empty() ? "" : ", ") + std::string(one.word);
+    for (const keyword& one : keywords)
+      all += (all.empty() ? "" : ", ") + std::string(one.word);
     words.fail("'" + first + "' is no statement; use one of " + all);
   }
 
@@ -271,7 +272,8 @@ class parser {
   }
 
   void ended(line_reader& words, expect_ended::manner how) {
-    add(words, expect_ended{how, words.accept("none") ? std::vector<std::string>{} : take_tasks(words)});
+    add(words,
+        expect_ended{how, words.accept("none") ? std::vector<std::string>{} : take_tasks(words)});
   }
 
   void error(line_reader& words) {
@@ -281,7 +283,8 @@ class parser {
                                      [&](const code_name& one) { return one.name == name; });
     if (found == codes.end()) words.fail("'" + name + "' is no error code; see error.hpp");
     made.code = found->code;
-    while (!words.at_end()) made.words.push_back(words.take_quoted());
+    while (!words.at_end())
+      made.words.push_back(words.take_quoted());
     if (result_.statements.empty()) words.fail("no statement comes before; move the line down");
     add(words, std::move(made));
   }
@@ -314,7 +317,8 @@ class parser {
 
   static std::vector<std::string> take_list(line_reader& words, std::string_view what) {
     std::vector<std::string> names{words.take_name(what)};
-    while (words.accept(",")) names.push_back(words.take_name(what));
+    while (words.accept(","))
+      names.push_back(words.take_name(what));
     return names;
   }
 
@@ -347,7 +351,8 @@ class parser {
 
   std::string known(line_reader& words, std::string name) {
     if (!alive_.contains(name)) {
-      words.fail("'" + name + "' is not declared or was dropped; declare it with 'data' or 'token'");
+      words.fail("'" + name +
+                 "' is not declared or was dropped; declare it with 'data' or 'token'");
     }
     return name;
   }
@@ -359,7 +364,8 @@ class parser {
 
   void check_references() const {
     for (const auto& [name, line] : open_) {
-      line_reader(result_.file, line, "").fail("'" + name + "' is never ended; 'close' or 'abort' it");
+      line_reader(result_.file, line, "")
+          .fail("'" + name + "' is never ended; 'close' or 'abort' it");
     }
     for (const auto& [line, name] : mentioned_) {
       if (tasks_.contains(name)) continue;

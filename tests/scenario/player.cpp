@@ -85,7 +85,8 @@ std::string run_options::text() const {
   return backend + (seed ? ", seed " + std::to_string(*seed) : ", no seed");
 }
 
-std::vector<std::string> play(const program& what, const forecast& plan, const run_options& options) {
+std::vector<std::string> play(const program& what, const forecast& plan,
+                              const run_options& options) {
   session in(what.file, what.devices, options);
   program_player player(in, what, plan);
   player.run();
@@ -118,11 +119,15 @@ std::vector<std::string> play_together(const std::vector<program>& programs,
     });
   }
   lent.clear();
-  for (std::thread& thread : threads) thread.join();
-  for (auto& [name, buffer] : buffers) buffer.lent.handle = {};
+  for (std::thread& thread : threads)
+    thread.join();
+  for (auto& [name, buffer] : buffers)
+    buffer.lent.handle = {};
   const std::vector<failure> left = finish(in, file);
-  for (const auto& player : players) player->finish_checks(left);
-  for (const auto& [name, buffer] : buffers) check_shared(in, plans, file, name, buffer);
+  for (const auto& player : players)
+    player->finish_checks(left);
+  for (const auto& [name, buffer] : buffers)
+    check_shared(in, plans, file, name, buffer);
   check_times(in, file, in.recorder->snapshot());
   return in.problems.all();
 }

@@ -7,8 +7,10 @@ namespace millstream::scenario {
 namespace {
 
 std::string bytes_text(std::size_t bytes) {
-  if (bytes != 0 && bytes % (std::size_t{1} << 20U) == 0) return std::to_string(bytes >> 20U) + "MiB";
-  if (bytes != 0 && bytes % (std::size_t{1} << 10U) == 0) return std::to_string(bytes >> 10U) + "KiB";
+  if (bytes != 0 && bytes % (std::size_t{1} << 20U) == 0)
+    return std::to_string(bytes >> 20U) + "MiB";
+  if (bytes != 0 && bytes % (std::size_t{1} << 10U) == 0)
+    return std::to_string(bytes >> 10U) + "KiB";
   return std::to_string(bytes) + "B";
 }
 
@@ -36,7 +38,8 @@ std::string body_text(const work& body) {
 std::string words_text(const std::vector<std::string>& words, const char* empty) {
   if (words.empty()) return std::string(" ") + empty;
   std::string text;
-  for (const std::string& word : words) text += " " + word;
+  for (const std::string& word : words)
+    text += " " + word;
   return text;
 }
 
@@ -50,7 +53,9 @@ std::string text_of(const data_statement& what) {
   return text;
 }
 
-std::string text_of(const token_statement& what) { return "token " + what.name; }
+std::string text_of(const token_statement& what) {
+  return "token " + what.name;
+}
 
 std::string text_of(const task_statement& what) {
   std::string text = std::string(form_name(what.how)) + " " + what.name;
@@ -73,7 +78,9 @@ std::string text_of(const fill_statement& what) {
   return text;
 }
 
-std::string text_of(const drop_statement& what) { return "drop " + what.data; }
+std::string text_of(const drop_statement& what) {
+  return "drop " + what.data;
+}
 
 std::string text_of(const wait_statement& what) {
   return "wait " + what.data + (what.value ? " = " + std::to_string(*what.value) : "");
@@ -93,7 +100,8 @@ std::string text_of(const expect_edges& what) {
   std::string text = what.how == extent::none_of    ? "expect no edge"
                      : what.how == extent::at_least ? "expect edges at least"
                                                     : "expect edges";
-  for (const edge& one : what.edges) text += " " + one.first + "->" + one.second;
+  for (const edge& one : what.edges)
+    text += " " + one.first + "->" + one.second;
   return what.edges.empty() ? text + " none" : text;
 }
 
@@ -116,11 +124,14 @@ std::string text_of(const expect_ended& what) {
 
 std::string text_of(const expect_error& what) {
   std::string text = std::string("expect error ") + to_string(what.code);
-  for (const std::string& word : what.words) text += " \"" + word + "\"";
+  for (const std::string& word : what.words)
+    text += " \"" + word + "\"";
   return text;
 }
 
-std::string text_of(const expect_order& what) { return "expect order" + words_text(what.tasks, ""); }
+std::string text_of(const expect_order& what) {
+  return "expect order" + words_text(what.tasks, "");
+}
 
 std::string text_of(const expect_count& what) {
   return "expect " + what.what + " " + std::to_string(what.count);
@@ -128,7 +139,8 @@ std::string text_of(const expect_count& what) {
 
 std::string list_text(const std::vector<std::string>& names) {
   std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  for (const std::string& name : names)
+    text += (text.empty() ? "" : ", ") + name;
   return text;
 }
 
@@ -147,7 +159,8 @@ std::string print(const statement& what) {
 
 std::string print(const program& what) {
   std::string text = "devices " + std::to_string(what.devices) + "\n";
-  for (const statement& one : what.statements) text += print(one) + "\n";
+  for (const statement& one : what.statements)
+    text += print(one) + "\n";
   return text + "run " + list_text(what.plan.modes) + "; seeds " + std::to_string(what.plan.seeds) +
          "; backends " + list_text(what.plan.backends) + "\n";
 }

@@ -54,8 +54,8 @@ struct data_statement {
   int home = unplaced;
   bool readonly = false;
   std::optional<std::int64_t> value{};  ///< first content; 0 for registered data
-  std::string over{};                 ///< registers part of this datum's buffer again; "" = no
-  std::size_t offset = 0;             ///< where that part begins, in bytes
+  std::string over{};                   ///< registers part of this datum's buffer again; "" = no
+  std::size_t offset = 0;               ///< where that part begins, in bytes
   friend bool operator==(const data_statement&, const data_statement&) = default;
 };
 struct token_statement {

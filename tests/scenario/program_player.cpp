@@ -159,7 +159,8 @@ task_record& program_player::new_record(const task_statement& what) {
   if (now().task) record.forecast = &*now().task;
   for (std::size_t i = 0; i < what.accesses.size(); ++i) {
     const named_datum& datum = data_[what.accesses[i].data];
-    const bool at_home = record.forecast != nullptr && record.forecast->accesses[i].place == datum.home;
+    const bool at_home =
+        record.forecast != nullptr && record.forecast->accesses[i].place == datum.home;
     record.homes.push_back(at_home ? datum.address : nullptr);
     record.shared.push_back(datum.lent);
   }
@@ -196,7 +197,8 @@ void program_player::start(const task_statement& what, task_record& record) {
     made.task = untyped_task(*session_.context, site());
     made.task.set_place(exec_place_of(what.place));
     made.task.set_symbol(what.name);
-    for (const task_dep& dep : deps_of(what.accesses)) made.task.add_dep(dep);
+    for (const task_dep& dep : deps_of(what.accesses))
+      made.task.add_dep(dep);
     made.task.start();
   });
   if (!started || record.forecast == nullptr) return;
@@ -234,12 +236,14 @@ void program_player::step(const fill_statement& what) {
   attempt([&] {
     const std::vector<task_dep> deps = deps_of({{access_mode::write, what.data, unplaced}});
     const std::int64_t pattern = what.value;
-    session_.context->fill(deps[0], std::as_bytes(std::span(&pattern, 1)), exec_place_of(what.place),
-                           what.name);
+    session_.context->fill(deps[0], std::as_bytes(std::span(&pattern, 1)),
+                           exec_place_of(what.place), what.name);
   });
 }
 
-void program_player::step(const drop_statement& what) { data_.erase(what.data); }
+void program_player::step(const drop_statement& what) {
+  data_.erase(what.data);
+}
 
 void program_player::step(const wait_statement& what) {
   const named_datum& datum = data_[what.data];
@@ -274,7 +278,8 @@ void program_player::fence() {
   if (!fenced || !session_.world.has_values) return;
   for (const task_record& record : records_) {
     const bool still_open = opened_.contains(record.what->name);
-    if (record.forecast == nullptr || still_open || record.runs == (record.forecast->runs ? 1 : 0)) {
+    if (record.forecast == nullptr || still_open ||
+        record.runs == (record.forecast->runs ? 1 : 0)) {
       continue;
     }
     complain("task '" + record.what->name + "' had not run when the fence had ended");
@@ -290,7 +295,8 @@ void program_player::finalize() {
   } catch (const error& thrown) {
     check_error(thrown);
     for (std::size_t i = before; i < handed_out_; ++i) {
-      if (std::string(thrown.what()).find("'" + plan_.reported[i] + "'") != std::string::npos) continue;
+      if (std::string(thrown.what()).find("'" + plan_.reported[i] + "'") != std::string::npos)
+        continue;
       complain("finalize does not name '" + plan_.reported[i] + "': " + thrown.what());
     }
   }
@@ -315,13 +321,14 @@ void program_player::finish_checks(const std::vector<failure>& left) {
     }
     const int runs = record.forecast != nullptr && record.forecast->runs ? 1 : 0;
     if (record.runs == runs || !session_.world.has_values) continue;
-    session_.problems.add(program_.file, record.line,
-                          who + " ran " + std::to_string(record.runs) + " times, expected " +
-                              std::to_string(runs));
+    session_.problems.add(
+        program_.file, record.line,
+        who + " ran " + std::to_string(record.runs) + " times, expected " + std::to_string(runs));
   }
   if (!session_.world.has_values) return;
   check_failures(left);
-  for (const auto& [source, buffer] : buffers_) check_buffer(source);
+  for (const auto& [source, buffer] : buffers_)
+    check_buffer(source);
   for (index_ = 0; index_ < program_.statements.size(); ++index_) {
     const auto* value = std::get_if<expect_value>(&program_.statements[index_].what);
     if (value != nullptr) check_value(*value);
@@ -330,11 +337,12 @@ void program_player::finish_checks(const std::vector<failure>& left) {
 
 void program_player::check_value(const expect_value& wanted) {
   const auto source = sources_.find(wanted.data);
-  if (source == sources_.end()) return complain("'" + wanted.data + "' has no buffer of the user's");
+  if (source == sources_.end())
+    return complain("'" + wanted.data + "' has no buffer of the user's");
   for (const std::int64_t element : buffers_.at(source->second).words) {
     if (element == wanted.value) continue;
-    return complain("'" + wanted.data + "' is " + std::to_string(element) + " at the end, expected " +
-                    std::to_string(wanted.value));
+    return complain("'" + wanted.data + "' is " + std::to_string(element) +
+                    " at the end, expected " + std::to_string(wanted.value));
   }
 }
 
@@ -347,13 +355,16 @@ void program_player::check_failures(const std::vector<failure>& left) {
     if (of != records_.end()) seen.push_back(of->what->name);
   }
   const std::vector<std::string> wanted(
-      plan_.reported.begin() + static_cast<std::ptrdiff_t>(std::min(handed_out_, plan_.reported.size())),
+      plan_.reported.begin() +
+          static_cast<std::ptrdiff_t>(std::min(handed_out_, plan_.reported.size())),
       plan_.reported.end());
   if (seen == wanted) return;
   std::string text = "failures at the end:";
-  for (const std::string& name : seen) text += " " + name;
+  for (const std::string& name : seen)
+    text += " " + name;
   text += "; expected:";
-  for (const std::string& name : wanted) text += " " + name;
+  for (const std::string& name : wanted)
+    text += " " + name;
   complain(text);
 }
 

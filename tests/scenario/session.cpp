@@ -8,7 +8,9 @@
 namespace millstream::scenario {
 namespace {
 
-std::string edge_text(const edge& one) { return one.first + "->" + one.second; }
+std::string edge_text(const edge& one) {
+  return one.first + "->" + one.second;
+}
 
 using node_map = std::map<std::uint64_t, const trace_node*>;
 
@@ -88,7 +90,8 @@ class trace_check {
       if (!node.is_copy || node.reason == copy_reason::read_back) continue;
       ++copies[{node.reason == copy_reason::write_back, node.name, node.place}];
     }
-    for (const auto& [key, count] : *plan_.copies) compare_count(key, copies[key], count);
+    for (const auto& [key, count] : *plan_.copies)
+      compare_count(key, copies[key], count);
     for (const auto& [key, count] : copies) {
       if (!plan_.copies->contains(key)) compare_count(key, count, 0);
     }
@@ -161,9 +164,9 @@ void check_times(session& in, const std::string& file, const trace_snapshot& see
     if (from == tasks.end() || to == tasks.end()) continue;
     if (from->second->began_ns == 0 || to->second->began_ns == 0) continue;
     if (to->second->began_ns >= from->second->ended_ns) continue;
-    in.problems.add(file, to->second->site.line,
-                    "task '" + to->second->name + "' began before '" + from->second->name +
-                        "' had ended");
+    in.problems.add(
+        file, to->second->site.line,
+        "task '" + to->second->name + "' began before '" + from->second->name + "' had ended");
   }
 }
 
@@ -174,7 +177,8 @@ void check_copies(session& in, std::uint32_t line, const expect_copies& wanted) 
     ++seen[{place_name(node.from), place_name(node.place)}];
   }
   std::map<edge, std::uint64_t> listed(wanted.counts.begin(), wanted.counts.end());
-  for (const auto& [direction, count] : seen) listed.try_emplace(direction, 0);
+  for (const auto& [direction, count] : seen)
+    listed.try_emplace(direction, 0);
   for (const auto& [direction, count] : listed) {
     if (seen[direction] == count) continue;
     in.problems.add(in.world.file, line,

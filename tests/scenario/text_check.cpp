@@ -10,13 +10,15 @@ namespace {
 
 std::string name_list(const std::vector<std::string>& names) {
   std::string text;
-  for (const std::string& name : names) text += " " + name;
+  for (const std::string& name : names)
+    text += " " + name;
   return names.empty() ? " none" : text;
 }
 
 std::string edge_list(const std::vector<edge>& edges) {
   std::string text;
-  for (const edge& one : edges) text += " " + one.first + "->" + one.second;
+  for (const edge& one : edges)
+    text += " " + one.first + "->" + one.second;
   return edges.empty() ? " none" : text;
 }
 
@@ -79,8 +81,8 @@ class text_check {
   void check(const Other& /*what*/) {}
 
   void complain(const std::string& text) {
-    problems_.push_back(program_.file + ":" + std::to_string(program_.statements[index_].line) + ": " +
-                        text);
+    problems_.push_back(program_.file + ":" + std::to_string(program_.statements[index_].line) +
+                        ": " + text);
   }
 
   const program& program_;

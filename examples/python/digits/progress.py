@@ -16,6 +16,7 @@ class Progress:
         self.title = title
         self.total = total
         self.stream = stream or sys.stderr
+        self._bar = _bar(self.stream)  # here, since importing it takes longer than a small job
         self._marks = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._show, name="progress", daemon=True)
@@ -36,11 +37,10 @@ class Progress:
         self._thread.join()
 
     def _show(self):
-        bar = _bar(self.stream)
-        if bar is None:
+        if self._bar is None:
             self._lines()
             return
-        with bar:
+        with self._bar as bar:
             row = bar.add_task(self.title, total=self.total)
             while not self._stop.wait(0.1):
                 bar.update(row, completed=self.count)

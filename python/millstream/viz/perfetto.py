@@ -65,7 +65,8 @@ def _slice(recording: Recording, where: _Slice) -> Event:
     args: dict[str, Any] = {"id": node.id, "outcome": node.how}
     if node.is_copy:
         category = "copy"
-        args.update(reason=node.reason, bytes=node.bytes, source=place_name(node.source))
+        route = f"{place_name(node.source)} to {node.place_name}"
+        args.update(reason=node.reason, bytes=node.bytes, route=route)
     else:
         category = "task"
         args.update(kind=node.kind, site=node.site, data=recording.accesses(node))

@@ -18,7 +18,8 @@ _LETTER = 6.9  # width of a character at 12 px, generous so that text never leav
 _HEIGHT = 40.0
 _HEAD = (
     '<defs><marker id="head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" '
-    'markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L10 5L0 10z" fill="#555"/></marker></defs>'
+    'markerHeight="8" markerUnits="userSpaceOnUse" orient="auto">'
+    '<path d="M0 0L10 5L0 10z" fill="#555"/></marker></defs>'
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from . import page, perfetto
 from .model import Node, Recording, bytes_text, place_name, save_text, seconds_text
-from .tracks import assign
+from .tracks import assign, queue_places
 
 
 class Record(NamedTuple):
@@ -105,8 +105,9 @@ class Trace:
 
     def _per_queue(self) -> dict[str, dict[str, float]]:
         busy: dict[tuple[int, int], list[int]] = {}
+        place_of = queue_places(self._recording.tasks + self._recording.copies)
         for node in self._ran:
-            busy.setdefault((node.place, node.queue), []).append(node.duration_ns)
+            busy.setdefault((place_of[node.queue], node.queue), []).append(node.duration_ns)
         whole = max(self._end - self._start, 1)
         return {
             f"{place_name(place)}, queue {queue}": {

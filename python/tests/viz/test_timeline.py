@@ -94,6 +94,14 @@ def test_overlapping_slices_of_one_queue_get_lanes_of_their_own(recorder):
     assert threads == {"long": 1, "inside": 2, "after": 2}
 
 
+def test_copies_lie_in_the_row_of_the_queue_they_ran_in(recorder):
+    recorder.task("make", began=10, ended=20, place=1, queue=5)
+    recorder.copy("x", began=20, ended=30, place=-1, queue=5, **{"from": 1})
+    trace = Trace(recorder.snapshot())
+    assert list(trace.summary()["queues"]) == ["device 1, queue 5"]
+    assert len({(e["pid"], e["tid"]) for e in events(trace, "X")}) == 1
+
+
 def test_json_is_compact_and_loads(diamond):
     trace = Trace(diamond)
     assert json.loads(trace.to_json()) == trace.to_dict()

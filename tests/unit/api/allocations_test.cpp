@@ -7,6 +7,8 @@
 #include <new>
 #include <vector>
 
+#include "base/sanitizer.hpp"
+
 namespace {
 std::atomic<long> allocation_count{0};
 }  // namespace
@@ -39,6 +41,11 @@ long allocations_per_thousand(const Submit& submit) {
 
 class Allocations : public ::testing::Test {
  protected:
+  void SetUp() override {
+    if (millstream::base::address_sanitizer || millstream::base::thread_sanitizer) {
+      GTEST_SKIP() << "the pools hand everything to the heap under sanitizers";
+    }
+  }
   ms::context ctx{ms::machine({.name = "null", .devices = 1, .seed = {}})};
   std::vector<double> x = std::vector<double>(64, 1.0);
   std::vector<double> y = std::vector<double>(64, 1.0);

@@ -109,6 +109,16 @@ TEST_F(Task, SameDataTwiceInOneTaskIsOneMergedAccess) {
   EXPECT_EQ(value, 3);
 }
 
+TEST_F(Task, SameDataAtTwoPlacesInOneTaskIsRefused) {
+  int value = 0;
+  const auto data = ctx.logical_data(value).set_symbol("torn");
+  const auto body = [](auto, auto) {};
+  EXPECT_ERROR(
+      ms::errc::invalid_value, "torn",
+      ctx.task(data.read(ms::data_place::device(0)), data.rw(ms::data_place::device(1)), body));
+  ctx.finalize();
+}
+
 namespace {
 
 /// Returns before the loop it submits has run, so that nothing of its frame is left then.

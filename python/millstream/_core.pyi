@@ -1,0 +1,474 @@
+"""The compiled part of millstream; import millstream instead."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal
+
+import numpy
+import numpy.typing
+
+import millstream
+
+
+class data_place:
+    """
+    Where a copy of a datum is kept: a small value that the machine of the context resolves. Make one with `host`, `device`, `managed`, `affine`.
+    """
+
+    @staticmethod
+    def host() -> data_place:
+        """Host memory."""
+
+    @staticmethod
+    def managed() -> data_place:
+        """
+        Memory that host and devices both address; UnsupportedError when a task starts on a machine that has none.
+        """
+
+    @staticmethod
+    def affine() -> data_place:
+        """
+        The memory nearest to where the task runs; the default of a dependency.
+        """
+
+    @staticmethod
+    def device(dev_id: int) -> data_place:
+        """
+        Memory of device `dev_id`, counted from 0. InvalidPlaceError for a negative number.
+        """
+
+    @property
+    def kind(self) -> str:
+        """``"host"``, ``"managed"``, ``"affine"`` or ``"dev<i>"``."""
+
+    @property
+    def device_id(self) -> int:
+        """Device number; -1 host, -2 managed, -3 affine."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __repr__(self) -> str: ...
+
+class exec_place:
+    """
+    Where a task runs: a small value that the machine of the context resolves. Make one with `host` or `device`.
+    """
+
+    @staticmethod
+    def host() -> exec_place:
+        """
+        On the host: the body runs on a worker thread of Millstream, or inside the `with` block.
+        """
+
+    @staticmethod
+    def device(dev_id: int) -> exec_place:
+        """
+        On device `dev_id`, counted from 0. InvalidPlaceError for a negative number; a number that the machine lacks is a ValueError when the task starts.
+        """
+
+    @property
+    def kind(self) -> str:
+        """``"host"`` or ``"device"``."""
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """Extents of the place as a grid; ``(1,)``."""
+
+    @property
+    def size(self) -> int:
+        """Number of members; 1."""
+
+    @property
+    def affine_data_place(self) -> data_place:
+        """The memory nearest to this place."""
+
+    def get_place(self, index: int) -> exec_place:
+        """Member `index`; IndexError for any index but 0."""
+
+    def __getitem__(self, index: int) -> exec_place:
+        """Member `index`; IndexError for any index but 0."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def __repr__(self) -> str: ...
+
+class machine:
+    """
+    A set of devices of one backend. One object per process for equal arguments; the devices are opened at first use.
+    """
+
+    def __init__(self, name: str | None = None, *, devices: int | None = None, seed: int | None = None) -> None: ...
+
+    @property
+    def name(self) -> str:
+        """
+        Name of the backend. Opens the machine; UnavailableError if it cannot be.
+        """
+
+    @property
+    def device_count(self) -> int:
+        """Number of devices. Opens the machine."""
+
+    @property
+    def capabilities(self) -> list[str]:
+        """Names of what the machine can do. Opens it."""
+
+    @property
+    def call_counts(self) -> dict[str, int]:
+        """
+        Calls of the backend so far by name, where the machine counts them (null); else empty.
+        """
+
+    def __repr__(self) -> str: ...
+
+def synchronize(stream: int | object) -> None:
+    """
+    Blocks until everything queued so far on `stream` has ended: the result of `context.fence` or `task.stream_ptr`. Lets other threads run and can be interrupted. ValueError for a number that is no stream.
+    """
+
+class dep:
+    """
+    One access of a task to a datum. `data.read()`, `data.write()` and `data.rw()` make it.
+    """
+
+    def __init__(self, ld: logical_data, mode: int, dplace: data_place | None = None) -> None:
+        """`ld` and `dplace` are checked when a task takes the dep."""
+
+    @property
+    def ld(self) -> logical_data:
+        """The datum."""
+
+    @property
+    def mode(self) -> millstream.AccessMode:
+        """What the task does with it."""
+
+    @property
+    def dplace(self) -> data_place | None:
+        """Where the copy is wanted; None is near to where the task runs."""
+
+    def get_ld(self) -> logical_data:
+        """The datum."""
+
+    def __iter__(self) -> Iterator[object]:
+        """Yields `ld`, `mode`, `dplace`."""
+
+    def __repr__(self) -> str: ...
+
+def read(ld: logical_data, dplace: data_place | None = None) -> dep:
+    """Read access to `ld`; checked when a task takes it."""
+
+def write(ld: logical_data, dplace: data_place | None = None) -> dep:
+    """
+    Write access to `ld`, which overwrites all of it; checked when a task takes it.
+    """
+
+def rw(ld: logical_data, dplace: data_place | None = None) -> dep:
+    """Read and write access to `ld`; checked when a task takes it."""
+
+class logical_data:
+    """
+    A value that may have copies in several memories. Contexts make it; dropping the last handle queues the write-back to a registered buffer and never waits.
+    """
+
+    @staticmethod
+    def token(ctx: context) -> logical_data:
+        """As `context.token`."""
+
+    @staticmethod
+    def init_by_shape(ctx: context, shape: Iterable[int], dtype: object, name: str | None = None) -> logical_data:
+        """As `context.logical_data_empty`."""
+
+    def read(self, dplace: data_place | None = None) -> dep:
+        """Read access, for a task. `dplace`: where the copy is wanted."""
+
+    def write(self, dplace: data_place | None = None) -> dep:
+        """
+        Write access: the task overwrites the whole content, so no copy is fetched. ValueError for read-only data.
+        """
+
+    def rw(self, dplace: data_place | None = None) -> dep:
+        """Read and write access. ValueError for read-only data."""
+
+    @property
+    def dtype(self) -> numpy.dtype[Any] | None:
+        """Element type; None for a token."""
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Extents, last axis fastest; None for a token."""
+
+    @property
+    def symbol(self) -> str | None:
+        """Name in messages and graphs, or None."""
+
+    @property
+    def readonly(self) -> bool:
+        """True if the registered buffer may not be written."""
+
+    def set_symbol(self, name: str) -> None:
+        """Names the datum in messages and graphs."""
+
+    def empty_like(self) -> logical_data:
+        """
+        New data of the same context, shape and dtype, without content and name; of a token, another token.
+        """
+
+    def __repr__(self) -> str: ...
+
+class view_lease:
+    """How long the views of one task are valid."""
+
+    @property
+    def over(self) -> bool:
+        """True once the task has ended."""
+
+    def message(self, index: int) -> str:
+        """Text for the use of view `index` after that."""
+
+class stf_cai:
+    """
+    An array over memory of a task. On a GPU machine it offers the CUDA Array Interface, on a host machine `__array_interface__` and CPU DLPack. Valid until its task ends; then every use raises UsageError.
+    """
+
+    def __init__(self, ptr: int, shape: tuple[int, ...], dtype: object, stream: int = 0) -> None:
+        """
+        A view of device memory of the caller's own. TypeError unless `shape` is a tuple.
+        """
+
+    @property
+    def ptr(self) -> int:
+        """Address of the first element."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents, last axis fastest."""
+
+    @property
+    def dtype(self) -> numpy.dtype[Any]:
+        """Element type."""
+
+    @property
+    def stream(self) -> int:
+        """Stream the view advertises; 0 = none."""
+
+    @property
+    def readonly(self) -> bool:
+        """True for an argument that is only read."""
+
+    @property
+    def __array_interface__(self) -> dict[str, object]:
+        """Array interface, version 3; AttributeError unless in host memory."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        """CUDA Array Interface, version 3; AttributeError for host memory."""
+
+    def __getitem__(self, key: str) -> object:
+        """Entry of the interface."""
+
+    def get(self, key: str, default: object = None) -> object:
+        """Entry of the interface, or `default`."""
+
+    def __dlpack__(self, **kwargs: object) -> object:
+        """DLPack capsule, as NumPy makes it."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """``(1, 0)``: the CPU."""
+
+    def __repr__(self) -> str: ...
+
+class task:
+    """
+    A task whose body is written between `start` and `end`, or inside `with`. On host devices the body is ordinary Python: `start` waits until the data are ready. A body that raises fails the task: data it was to write are poisoned.
+    """
+
+    def add_dep(self, dep: dep) -> None:
+        """
+        Adds an access, before `start`. TypeError for what is no dep of a logical_data, ValueError for data of a different context or writing to read-only data.
+        """
+
+    def set_exec_place(self, place: exec_place) -> None:
+        """Where the task runs; before `start`."""
+
+    def set_symbol(self, name: str) -> None:
+        """Names the task in messages and graphs; before `start`."""
+
+    def start(self) -> None:
+        """
+        Makes the data ready. Waits for them on host devices, letting other threads run. PoisonedError if an input is, NotWrittenError if nothing has written it, OutOfMemoryError, DeadlockError, UsageError when started twice or when this thread has a conflicting task open.
+        """
+
+    def end(self) -> None:
+        """Ends the task; does not wait. UsageError unless started."""
+
+    def __enter__(self) -> millstream.task:
+        """`start`, then the task itself."""
+
+    def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> Literal[False]:
+        """
+        `end`; after an exception the task has failed, and the exception goes on.
+        """
+
+    def __iter__(self) -> Iterator[Any]:
+        """
+        Iterates over `args()`, so that ``with ctx.task(a.read()) as (x,):`` works.
+        """
+
+    def __getitem__(self, key: int | logical_data) -> Any:
+        """
+        Array of a dependency, by position (tokens counted) or by datum. IndexError past the list, KeyError for other data, RuntimeError for a token.
+        """
+
+    def args(self) -> tuple[Any, ...]:
+        """
+        One array per dependency that is no token: NumPy arrays on host devices (read-only for `read` accesses), else the views of `args_cai`. Valid until the task ends.
+        """
+
+    def stream_ptr(self) -> millstream.CudaStream:
+        """
+        Stream of the task, never 0: a raw handle on a GPU machine, else the number of its queue. Only while the task is open.
+        """
+
+    def get_arg(self, index: int) -> int:
+        """
+        Address of dependency `index`, tokens counted. IndexError past the list, RuntimeError for a token or when the task is not open.
+        """
+
+    def get_arg_cai(self, index: int) -> stf_cai:
+        """View of dependency `index`; errors as `get_arg`."""
+
+    def args_cai(self) -> stf_cai | tuple[stf_cai, ...] | None:
+        """Views of all dependencies but tokens: None, one view, or a tuple."""
+
+    def __repr__(self) -> str: ...
+
+class running_task:
+    """
+    The submitted function that is running in this thread, seen from inside. Valid until it returns; then every use raises UsageError.
+    """
+
+    def stream_ptr(self) -> millstream.CudaStream:
+        """
+        Stream of the task: a raw handle on a GPU machine, else the number of its queue.
+        """
+
+    @property
+    def symbol(self) -> str | None:
+        """Name of the task, or None."""
+
+    @property
+    def place(self) -> exec_place:
+        """Where it runs."""
+
+    def args(self) -> tuple[Any, ...]:
+        """One array per dependency that is no token."""
+
+    def args_cai(self) -> stf_cai | tuple[stf_cai, ...] | None:
+        """The same as views: None, one view, or a tuple."""
+
+    def __getitem__(self, key: int | logical_data) -> Any:
+        """Array of a dependency, by position (tokens counted) or by datum."""
+
+    def __repr__(self) -> str: ...
+
+def current_task() -> running_task | None:
+    """
+    The submitted function that is running in this thread, or None outside of one.
+    """
+
+class context:
+    """
+    Orders tasks and owns data. Any thread may use it. Use it with `with`, or call `finalize`: a context that is dropped without gives a ResourceWarning and writes nothing back.
+    """
+
+    def __init__(self, use_graph: bool = False, borrowed: bool = False, stream: object = None, handle: object = None, *, machine: millstream.machine | None = None, check: bool = False, trace: bool = False) -> None:
+        """
+        `machine`: None is the default machine. `check`: checker mode, which finds changed inputs, outputs left unwritten and views used after their task. `trace`: keep what `graph` and `trace` show. The other options come with later versions and raise NotImplementedError.
+        """
+
+    def logical_data(self, buf: object, dplace: data_place | None = None, name: str | None = None) -> millstream.logical_data:
+        """
+        Registers a NumPy array, an object with the buffer protocol or one with `__array_interface__`. The buffer is kept alive and gets the result when the context is finalized or the last handle is dropped. ValueError (LayoutError) unless C-contiguous, or when it overlaps other data of the context; TypeError for other objects and for elements that are Python objects.
+        """
+
+    def logical_data_empty(self, shape: Iterable[int], dtype: object = None, name: str | None = None) -> millstream.logical_data:
+        """
+        Data without content; the first access must be `write`. `dtype`: None is float64. ValueError unless `shape` has at least one dimension and positive extents.
+        """
+
+    def logical_data_full(self, shape: Iterable[int], fill_value: object, dtype: object = None, where: data_place | None = None, exec_place: millstream.exec_place | None = None, name: str | None = None) -> millstream.logical_data:
+        """
+        Data filled with a scalar, as numpy.full. `dtype`: None is that of the value. `where`: memory of the first copy. `exec_place`: the device that fills; the host is a NotImplementedError.
+        """
+
+    def logical_data_zeros(self, shape: Iterable[int], dtype: object = None, where: data_place | None = None, exec_place: millstream.exec_place | None = None, name: str | None = None) -> millstream.logical_data:
+        """`logical_data_full` with 0; `dtype`: None is float64."""
+
+    def logical_data_ones(self, shape: Iterable[int], dtype: object = None, where: data_place | None = None, exec_place: millstream.exec_place | None = None, name: str | None = None) -> millstream.logical_data:
+        """`logical_data_full` with 1; `dtype`: None is float64."""
+
+    def token(self) -> millstream.logical_data:
+        """Data without content, for order only; may be read at once."""
+
+    def task(self, *args: dep | exec_place | object, symbol: str | None = None) -> millstream.task:
+        """
+        A task to be used with `with`, or `start` and `end`. Arguments: accesses such as `data.read()`, in order, and at most one execution place (None: device 0). TypeError for others, ValueError for two places or data of a different context.
+        """
+
+    def submit(self, fn: Callable[..., object], *deps: dep, args: Iterable[object] = (), place: millstream.exec_place | None = None, symbol: str | None = None) -> None:
+        """
+        Hands a function over and returns. It is called with one array per dependency that is no token (NumPy on host devices, else the views of `task.args_cai`), then `args`: later, on the queue of its device, on host machines; before `submit` returns on others. Arrays are valid during the call. What it returns is ignored; what it raises comes from the next `wait`, `finalize` or `check_errors`.
+        """
+
+    def host_launch(self, *deps: dep, fn: Callable[..., object], args: Iterable[object] | None = None, symbol: str | None = None) -> None:
+        """
+        `submit` to a worker thread of the host: `fn` gets NumPy arrays (read-only for `read` accesses), then `args`. It may take long.
+        """
+
+    def wait(self, ld: millstream.logical_data) -> numpy.typing.NDArray[Any] | None:
+        """
+        Blocks until the content of `ld` is known and gives a copy; None for a token. Raises what tasks raised and nobody has seen yet: one as itself, several as an ExceptionGroup. PoisonedError, NotWrittenError. Other threads run, Ctrl-C works, and the context goes on.
+        """
+
+    def fence(self) -> int:
+        """
+        Number of a stream that ends when everything submitted so far has ended. Does not block; see `synchronize`.
+        """
+
+    def check_errors(self) -> None:
+        """
+        Raises the oldest exception of a task that nobody has seen yet, if there is one.
+        """
+
+    def finalize(self) -> None:
+        """
+        Blocks until all work has ended, writes back to the registered buffers, lets go of the data; then raises what tasks raised and nobody has seen yet: one as itself, several as an ExceptionGroup. A second call does nothing. UsageError while a task is open, DeadlockError inside a body of this context.
+        """
+
+    def graph(self) -> millstream.viz.Graph:
+        """The tasks so far and what orders them. Needs ``context(trace=True)``."""
+
+    def trace(self) -> millstream.viz.Trace:
+        """When and where the tasks so far ran. Needs ``context(trace=True)``."""
+
+    def stats(self) -> dict[str, int]:
+        """
+        Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory.
+        """
+
+    @property
+    def machine(self) -> millstream.machine:
+        """The machine of the context."""
+
+    def __enter__(self) -> millstream.context:
+        """The context itself."""
+
+    def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> Literal[False]:
+        """
+        `finalize`. After an exception, what it finds becomes notes of that exception.
+        """
+
+    def __repr__(self) -> str: ...

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Open tasks across threads, and waits that could never end.
+#include <atomic>
+#include <barrier>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/core/engine.hpp"
+
+namespace millstream::test {
+namespace {
+
+void open_on(untyped_task& task, const char* name, std::initializer_list<task_dep> deps) {
+  task.set_symbol(name);
+  for (const task_dep& dep : deps)
+    task.add_dep(dep);
+  task.start();
+}
+
+class OpenTasks : public testing::Test {
+ protected:
+  untyped_context on_ = open("host", 2);
+  std::vector<int> a_ = std::vector<int>(4, 1);
+  std::vector<int> b_ = std::vector<int>(4, 2);
+  const untyped_data x_ = registered(on_, a_, "x");
+  const untyped_data y_ = registered(on_, b_, "y");
+};
+
+TEST_F(OpenTasks, ReadersOfTwoThreadsAreOpenTogether) {
+  std::barrier both(2);
+  const auto reader = [&](const char* name) {
+    untyped_task task(on_);
+    open_on(task, name, {x_.read()});
+    both.arrive_and_wait();  // never ends if the second one waits for the first
+    EXPECT_EQ(*static_cast<int*>(task.pointer(0)), 1);
+    task.end();
+  };
+  std::thread other(reader, "left");
+  reader("right");
+  other.join();
+  on_.finalize();
+}
+
+TEST_F(OpenTasks, ConflictingStartOfAnotherThreadWaitsForTheEnd) {
+  untyped_task mine(on_);
+  open_on(mine, "mine", {x_.rw()});
+  std::promise<void> about_to_start;
+  std::thread other([&] {
+    untyped_task theirs(on_);
+    about_to_start.set_value();
+    open_on(theirs, "theirs", {x_.rw()});
+    *static_cast<int*>(theirs.pointer(0)) *= 10;
+    theirs.end();
+  });
+  about_to_start.get_future().wait();
+  *static_cast<int*>(mine.pointer(0)) += 4;
+  mine.end();
+  other.join();
+  EXPECT_EQ(content<int>(on_, x_), 50);
+  on_.finalize();
+}
+
+TEST_F(OpenTasks, SubmissionOfAnotherThreadWaitsForTheEnd) {
+  untyped_task mine(on_);
+  open_on(mine, "mine", {x_.rw()});
+  std::thread other(
+      [&] { run(on_, {}, {x_.rw()}, [](const body_call& call) { first<int>(call) *= 10; }); });
+  *static_cast<int*>(mine.pointer(0)) += 4;
+  mine.end();
+  other.join();
+  EXPECT_EQ(content<int>(on_, x_), 50);
+  on_.finalize();
+}
+
+TEST_F(OpenTasks, CycleOfTwoThreadsIsAnErrorForTheLaterOne) {
+  std::barrier both_open(2);
+  std::atomic<int> deadlocks{0};
+  std::atomic<int> done{0};
+  const auto crosswise = [&](const char* name, const untyped_data& has, const untyped_data& wants) {
+    untyped_task outer(on_);
+    open_on(outer, name, {has.rw()});
+    both_open.arrive_and_wait();
+    untyped_task inner(on_);
+    std::string text;
+    const errc answer = thrown([&] { open_on(inner, "inner", {wants.rw()}); }, &text);
+    if (answer == errc::ok) {
+      ++done;
+      inner.end();
+    } else {
+      EXPECT_EQ(answer, errc::deadlock) << text;
+      EXPECT_TRUE(contains(text, "inner")) << text;
+      ++deadlocks;
+    }
+    outer.end();
+  };
+  std::thread other([&] { crosswise("left", x_, y_); });
+  crosswise("right", y_, x_);
+  other.join();
+  EXPECT_EQ(deadlocks, 1);
+  EXPECT_EQ(done, 1);
+  on_.finalize();
+}
+
+TEST_F(OpenTasks, ConflictInOneThreadNamesBothTasks) {
+  untyped_task outer(on_);
+  open_on(outer, "outer", {x_.read()});
+  untyped_task inner(on_);
+  std::string text;
+  EXPECT_EQ(thrown([&] { open_on(inner, "inner", {x_.rw()}); }, &text), errc::usage);
+  EXPECT_TRUE(contains(text, "'outer'") && contains(text, "'inner'") && contains(text, "'x'"))
+      << text;
+  outer.end();
+  open_on(inner, "inner", {});  // the refusal left it as it was
+  *static_cast<int*>(inner.pointer(0)) = 5;
+  inner.end();
+  EXPECT_EQ(content<int>(on_, x_), 5);
+  on_.finalize();
+}
+
+TEST_F(OpenTasks, WaitForDataOfAnOpenTaskOfThisThreadIsRefused) {
+  untyped_task mine(on_);
+  open_on(mine, "mine", {x_.rw()});
+  EXPECT_EQ(thrown([&] { (void)content<int>(on_, x_); }), errc::usage);
+  mine.end();
+  EXPECT_EQ(content<int>(on_, x_), 1);
+  on_.finalize();
+}
+
+TEST_F(OpenTasks, FinalizeOfAnotherThreadNamesTheOpenTask) {
+  untyped_task mine(on_);
+  open_on(mine, "mine", {x_.rw()});
+  std::thread other([&] {
+    std::string text;
+    EXPECT_EQ(thrown([&] { on_.finalize(); }, &text), errc::usage);
+    EXPECT_TRUE(contains(text, "'mine'")) << text;
+  });
+  other.join();
+  mine.end();
+  on_.finalize();
+}
+
+/// Calls a function inside a body and gives what it threw.
+template <class Call>
+errc thrown_inside(untyped_context& on, exec_place place, std::initializer_list<task_dep> deps,
+                   const Call& call) {
+  auto answer = std::make_shared<std::promise<errc>>();
+  run(
+      on, place, deps, [answer, call](const body_call&) { answer->set_value(thrown(call)); },
+      "body");
+  return answer->get_future().get();
+}
+
+class InsideBodies : public OpenTasks, public testing::WithParamInterface<exec_place> {};
+
+TEST_P(InsideBodies, FinalizeIsADeadlock) {
+  EXPECT_EQ(thrown_inside(on_, GetParam(), {x_.rw()}, [this] { on_.finalize(); }), errc::deadlock);
+  EXPECT_FALSE(on_.is_finished());
+  on_.finalize();
+}
+
+TEST_P(InsideBodies, WaitForTheOwnOutputIsADeadlock) {
+  EXPECT_EQ(thrown_inside(on_, GetParam(), {x_.rw()}, [this] { (void)content<int>(on_, x_); }),
+            errc::deadlock);
+  EXPECT_EQ(content<int>(on_, x_), 1);
+  on_.finalize();
+}
+
+TEST_P(InsideBodies, StartThatWaitsForTheBodyIsADeadlock) {
+  const auto start = [this] {
+    untyped_task task(on_);
+    open_on(task, "inner", {x_.rw()});
+    task.end();
+  };
+  EXPECT_EQ(thrown_inside(on_, GetParam(), {x_.rw()}, start), errc::deadlock);
+  run(on_, {}, {x_.write()}, [](const body_call& call) { first<int>(call) = 7; });
+  EXPECT_EQ(content<int>(on_, x_), 7);
+  on_.finalize();
+}
+
+TEST_P(InsideBodies, SubmissionIsWelcome) {
+  const auto submit = [this] {
+    run(on_, exec_place::device(1), {x_.rw()},
+        [](const body_call& call) { first<int>(call) += 100; });
+  };
+  EXPECT_EQ(thrown_inside(on_, GetParam(), {x_.rw()}, submit), errc::ok);
+  EXPECT_EQ(content<int>(on_, x_), 101);
+  on_.finalize();
+}
+
+TEST_P(InsideBodies, WaitForOtherDataIsWelcome) {
+  run(on_, exec_place::device(1), {y_.rw()}, [](const body_call& call) { first<int>(call) += 5; });
+  auto seen = std::make_shared<std::promise<int>>();
+  run(on_, GetParam(), {x_.rw()},
+      [this, seen](const body_call&) { seen->set_value(content<int>(on_, y_)); });
+  EXPECT_EQ(seen->get_future().get(), 7);
+  on_.finalize();
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, InsideBodies,
+                         testing::Values(exec_place::device(0), exec_place::host()),
+                         [](const auto& place) {
+                           return place.param == exec_place::host() ? "Host" : "Device";
+                         });
+
+}  // namespace
+}  // namespace millstream::test
