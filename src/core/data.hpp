@@ -75,6 +75,7 @@ class data {
   bool token = false;       // fixed at creation
   bool registered = false;  // fixed at creation: instances[0] is the user's buffer
   bool readonly = false;    // fixed at creation
+  bool listed = false;      // fixed before anybody else sees it: in the context's list
   source_site site;         // fixed at creation
 
   std::string symbol;
@@ -96,9 +97,8 @@ class data {
   // Tasks between start and end that use it.
   base::small_vector<open_task*, 2> open;
 
-  static constexpr std::size_t not_listed = ~std::size_t{0};
-  std::size_t position = not_listed;  // in the context's list
-  bool let_go = false;                // the last handle is gone, or the context was finished
+  std::size_t position = 0;  // in the context's list
+  bool let_go = false;       // the last handle is gone, or the context was finished
 
   poison_record poison;  // has its own lock
 

@@ -78,6 +78,7 @@ data* context::add_data(std::unique_ptr<data> fresh, std::string_view symbol, so
   fresh->site = site;
   fresh->forks = forks_;
   fresh->position = all_data_.size();
+  fresh->listed = true;
   all_data_.push_back(fresh.get());
   return fresh.release();
 }
@@ -209,7 +210,7 @@ void context::write_back_or_report(const lock& held, data& of) {
 }
 
 void context::forget(data& what) noexcept {
-  if (what.position == data::not_listed || base::forked_child()) return;
+  if (!what.listed || base::forked_child()) return;
   const lock held(mutex_);
   if (!what.let_go) {
     // An abandoned context: no write-back, but the memory is given back in

@@ -89,10 +89,11 @@ class call_meter {
   explicit call_meter(machine on) : on_(std::move(on)), before_(on_.call_counts()) {}
   [[nodiscard]] std::map<std::string, std::uint64_t> calls() const {
     std::map<std::string, std::uint64_t> since;
-    const auto now = on_.call_counts();
-    for (std::size_t i = 0; i < now.size(); ++i) {
-      if (now[i].second != before_[i].second)
-        since[now[i].first] = now[i].second - before_[i].second;
+    for (const auto& [name, count] : on_.call_counts())
+      since[name] = count;
+    // Kinds that were not called are not listed.
+    for (const auto& [name, count] : before_) {
+      if ((since[name] -= count) == 0) since.erase(name);
     }
     return since;
   }
