@@ -19,6 +19,8 @@ constexpr std::size_t mib = 1024 * kib;
 constexpr std::size_t commit_step = 2 * mib;
 // Blocks from this size on give their pages back to the system when they are free.
 constexpr std::size_t returns_pages = 4 * mib;
+// Addresses kept for gaps; bounded, so that 64 devices of 1 TiB fit into the address space.
+constexpr std::size_t most_gaps = 256 * 1024 * mib;
 constexpr std::size_t page = 4 * kib;
 constexpr std::size_t marked_whole = 64 * kib;
 constexpr std::size_t marked_end = 4 * kib;
@@ -47,9 +49,11 @@ void* reserve_range(std::size_t bytes) noexcept {
 result<std::unique_ptr<arena>> arena::reserve(arena_options options) noexcept {
   const std::string who = options.owner;
   return guarded(who, [&]() -> result<std::unique_ptr<arena>> {
-    // Twice the capacity where the address space has it, because blocks of many sizes leave gaps.
+    // More than the capacity where the address space has it, because blocks of many sizes leave
+    // gaps.
     const std::size_t wanted = round_up(std::max(options.capacity, alignment), commit_step);
-    for (const std::size_t bytes : {2 * wanted, wanted}) {
+    const std::size_t with_gaps = wanted + std::min(wanted, most_gaps);
+    for (const std::size_t bytes : {with_gaps, wanted}) {
       void* range = reserve_range(bytes);
       if (range == nullptr) continue;
       const auto first = reinterpret_cast<std::uintptr_t>(range);

@@ -2,6 +2,7 @@
 /// An address range of its own from which a simulated device hands out memory.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,6 +15,7 @@
 
 #include "backend/request.hpp"
 #include "backend/status.hpp"
+#include "base/sanitizer.hpp"
 
 namespace millstream::backend {
 
@@ -25,6 +27,14 @@ enum class fresh_content : std::uint8_t {
 };
 /// As floating point of any size a number far out of every useful range.
 inline constexpr std::byte fresh_byte{0x7f};
+
+/// What a machine takes for the capacity if nobody said another. Sanitizers keep a shadow of every
+/// byte that a block has, touched or not, so there the whole is small.
+[[nodiscard]] constexpr std::size_t default_capacity(std::size_t wanted) noexcept {
+  constexpr std::size_t sanitized = std::size_t{1} << 30U;
+  const bool is_small = base::address_sanitizer || base::thread_sanitizer;
+  return is_small ? std::min(wanted, sanitized) : wanted;
+}
 
 struct arena_options {
   std::string owner;         ///< begins texts: "device 'host:0'"

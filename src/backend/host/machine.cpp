@@ -100,7 +100,8 @@ result<std::size_t> size_memory(std::size_t asked, int devices) {
   if (asked != 0) return asked;
   if (status wrong = check("MILLSTREAM_HOST_MEMORY"); !wrong) return wrong;
   const std::size_t set = base::environment().host_memory_bytes;
-  return set != 0 ? set : memory_of_system() / static_cast<std::size_t>(devices + 1);
+  if (set != 0) return set;
+  return default_capacity(memory_of_system() / static_cast<std::size_t>(devices + 1));
 }
 
 /// As many queues as a device has cores; a few more in seed mode, where they cost nothing and show

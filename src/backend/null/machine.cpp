@@ -7,15 +7,12 @@
 #include "backend/device_limit.hpp"
 #include "backend/guarded.hpp"
 #include "backend/null/device.hpp"
-#include "base/sanitizer.hpp"
 
 namespace millstream::backend::null {
 namespace {
 
-// Only addresses, so as many as nobody runs out of by accident. The thread sanitizer has 1.5 TiB
-// for all mappings of a process and ends it when they are gone.
-constexpr std::size_t gib = std::size_t{1} << 30U;
-constexpr std::size_t default_memory = base::thread_sanitizer ? 4 * gib : 1024 * gib;
+// Only addresses, so as many as nobody runs out of by accident.
+constexpr std::size_t default_memory = default_capacity(std::size_t{1} << 40U);
 
 class machine final : public backend::machine {
  public:

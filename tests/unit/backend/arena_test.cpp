@@ -178,7 +178,7 @@ TEST(Arena, MoreAddressesThanThereAreIsUnavailable) {
                                       .way_out = "buy more",
                                       .fresh = fresh_content::marked});
   EXPECT_EQ(answer.why().code(), errc::unavailable);
-  EXPECT_EQ(answer.why().text(), "device 'x' cannot reserve 1024 TiB of addresses; buy more");
+  EXPECT_EQ(answer.why().text(), "device 'x' cannot reserve 1 PiB of addresses; buy more");
 }
 
 }  // namespace

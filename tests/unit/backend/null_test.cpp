@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
 namespace millstream::backend::null {
 namespace {
 
@@ -17,7 +18,7 @@ class flag_job final : public job {
 
 std::unique_ptr<machine> open_machine(const null_options& more = {}, int devices = 0) {
   auto opened = open_with({.devices = devices, .seed = {}}, more);
-  EXPECT_TRUE(opened.ok()) << opened.why().text();
+  if (!opened) throw std::runtime_error(opened.why().text());
   return std::move(opened.value());
 }
 

@@ -66,7 +66,9 @@ void DriverTest::TearDown() {
   if (kernels_ != nullptr) call.cuModuleUnload(kernels_);
   OK(call.cuCtxSetCurrent(nullptr));
   OK(call.cuDevicePrimaryCtxRelease(0));
-  if (api.is_fake) EXPECT_EQ(control.live(nullptr), 0);
+  if (api.is_fake) {
+    EXPECT_EQ(control.live(nullptr), 0);
+  }
 }
 
 stream DriverTest::make_stream(stream_flags flags) {
@@ -99,7 +101,9 @@ void* DriverTest::pinned(std::size_t bytes) {
 }
 
 function DriverTest::find_kernel(const char* name) {
-  if (kernels_ == nullptr) OK(call.cuModuleLoadData(&kernels_, kernel_text().c_str()));
+  if (kernels_ == nullptr) {
+    OK(call.cuModuleLoadData(&kernels_, kernel_text().c_str()));
+  }
   function found = nullptr;
   OK(call.cuModuleGetFunction(&found, kernels_, name));
   return found;

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/host_memory.hpp"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "backend/cuda/queue.hpp"
+#include "backend/cuda/state.hpp"
+#include "backend/guarded.hpp"
+
+namespace millstream::backend::cuda {
+namespace {
+
+std::size_t memory_of_system() noexcept {
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+/// Whether the driver knows the byte as host memory that it may copy from by itself.
+bool is_known(const driver& api, std::uintptr_t address) noexcept {
+  auto type = abi::memory_type::unified;
+  const abi::result answer =
+      api->cuPointerGetAttribute(&type, abi::pointer_attribute::memory_type, address);
+  return answer == abi::result::success && type == abi::memory_type::on_host;
+}
+
+}  // namespace
+
+host_memory::host_memory(machine_state& of)
+    : of_(of),
+      pinned_{{of, block_cache::kind::pinned}, {}},
+      managed_{{of, block_cache::kind::managed}, {}},
+      total_(memory_of_system()) {}
+
+void host_memory::close() noexcept {
+  for (const auto& [start, locked] : ranges_) {
+    if (locked.ours) (*of_.api)->cuMemHostUnregister(reinterpret_cast<void*>(start));
+  }
+  pinned_.cache.close();
+  managed_.cache.close();
+}
+
+result<void*> host_memory::allocate(block_cache::kind what, std::size_t bytes,
+                                    const std::string& who) {
+  auto taken = store_of(what).cache.take(bytes, who);
+  if (taken && taken.value() != nullptr) {
+    store_of(what).blocks.add(taken.value(), {bytes, false});
+    of_.live.add(1);
+  }
+  return taken;
+}
+
+status host_memory::release(block_cache::kind what, void* block, std::size_t bytes,
+                            any_queue& order, const std::string& who) {
+  if (block == nullptr) return {};
+  auto last_use = order.tail();
+  if (!last_use) return last_use.take_status();
+  auto removed = store_of(what).blocks.remove(block, bytes, who);
+  if (!removed) return removed.take_status();
+  store_of(what).cache.give_after(block, std::move(last_use.value()));
+  of_.live.add(-1);
+  return {};
+}
+
+bool host_memory::join_range(void* block, std::size_t bytes, status& answer) {
+  const auto found = ranges_.find(reinterpret_cast<std::uintptr_t>(block));
+  if (found == ranges_.end()) return false;
+  if (bytes > found->second.bytes) {
+    answer = {errc::invalid_value,
+              base::cat("machine 'cuda' has page-locked ", base::bytes_text(found->second.bytes),
+                        " of this range already and cannot lock ", base::bytes_text(bytes),
+                        "; unlock it first")};
+    return true;
+  }
+  ++found->second.users;
+  return true;
+}
+
+status host_memory::lock_pages(void* block, std::size_t bytes) {
+  const std::scoped_lock hold(mutex_);
+  status answer;
+  if (join_range(block, bytes, answer)) return answer;
+  range made{bytes, 1, false};
+  if (bytes > 0) {
+    const driver& api = *of_.api;
+    const context_guard in(api, of_.first->context());
+    const relaxed_capture allowed(api);
+    const abi::result locked =
+        api->cuMemHostRegister(block, bytes, abi::host_register_flags::portable);
+    made.ours = locked == abi::result::success;
+    if (!made.ours && locked != abi::result::host_memory_already_registered) {
+      return of_.first->check("page-lock host memory", locked);
+    }
+  }
+  ranges_.emplace(reinterpret_cast<std::uintptr_t>(block), made);
+  return {};
+}
+
+status host_memory::unlock_pages(void* block) {
+  const std::scoped_lock hold(mutex_);
+  const auto found = ranges_.find(reinterpret_cast<std::uintptr_t>(block));
+  if (found == ranges_.end()) {
+    return {errc::invalid_value,
+            "machine 'cuda' cannot unlock memory that it did not page-lock; give the start of a "
+            "registered range"};
+  }
+  if (--found->second.users > 0) return {};
+  const bool ours = found->second.ours;
+  ranges_.erase(found);
+  if (!ours) return {};
+  const driver& api = *of_.api;
+  const context_guard in(api, of_.first->context());
+  const relaxed_capture allowed(api);
+  return of_.first->check("undo the page-locking of host memory", api->cuMemHostUnregister(block));
+}
+
+bool host_memory::is_registered(const byte_span& span) const noexcept {
+  const std::scoped_lock hold(mutex_);
+  auto after = ranges_.upper_bound(span.first);
+  if (after == ranges_.begin()) return false;
+  const auto& [start, locked] = *std::prev(after);
+  return span.past <= start + locked.bytes;
+}
+
+bool host_memory::is_pinned(const byte_span& span) noexcept {
+  if (span.empty() || pinned_.cache.owns(span) || is_registered(span)) return true;
+  const context_guard in(*of_.api, of_.first->context());
+  return is_known(*of_.api, span.first) && is_known(*of_.api, span.past - 1);
+}
+
+}  // namespace millstream::backend::cuda

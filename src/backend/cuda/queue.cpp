@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/queue.hpp"
+
+#include <utility>
+
+#include "backend/cuda/graph.hpp"
+#include "backend/guarded.hpp"
+#include "backend/missing.hpp"
+#include "backend/request.hpp"
+
+namespace millstream::backend::cuda {
+
+queue::queue(std::shared_ptr<device_state> on, std::unique_ptr<stream> leased)
+    : on_(std::move(on)), alive_(on_->machine().live), stream_(std::move(leased)) {}
+
+queue::~queue() {
+  // In a forked child the driver must not be called.
+  if (base::forked_child()) {
+    static_cast<void>(stream_.release());
+  } else {
+    on_->give_back(std::move(stream_));
+  }
+}
+
+std::uint64_t queue::handle() const noexcept {
+  return reinterpret_cast<std::uint64_t>(stream_->raw);
+}
+
+template <class Body>
+status queue::call(backend::call kind, Body&& body) {
+  if (status refused = on_->machine().gate.pass(kind, on_->who()); !refused) return refused;
+  if (status refused = on_->open(); !refused) return refused;
+  return guarded(on_->who(), body);
+}
+
+status queue::copy(const copy_request& request) {
+  return call(call::copy, [&]() -> status {
+    auto spans = check_copy(request, on_->who());
+    if (!spans) return spans.take_status();
+    const bool left_out = request.skip_when != nullptr &&
+                          request.skip_when->load(std::memory_order_acquire) != nullptr;
+    return left_out || spans.value().to.empty() ? status{} : stream_->copy(request);
+  });
+}
+
+status queue::fill(const fill_request& request) {
+  return call(call::fill, [&]() -> status {
+    auto span = check_fill(request, on_->who());
+    if (!span) return span.take_status();
+    return span.value().empty() ? status{} : stream_->fill(request);
+  });
+}
+
+status queue::run(job& /*work*/) {
+  return call(call::run,
+              [&] { return missing(on_->who(), "run host functions", capability::runs_jobs); });
+}
+
+status queue::launch(const launch_request& request) {
+  return call(call::launch, [&]() -> status {
+    if (request.what == nullptr) {
+      return {errc::invalid_value,
+              base::cat(on_->who(), " cannot launch no kernel; give one that was found")};
+    }
+    return stream_->launch(request);
+  });
+}
+
+status queue::record(backend::event& into) {
+  return call(call::record, [&]() -> status {
+    auto& marked = static_cast<event&>(into);
+    auto tail = stream_->record(&marked);
+    if (!tail) return tail.take_status();
+    marked.set(std::move(tail.value()), on_);
+    return {};
+  });
+}
+
+status queue::wait(backend::event& what) {
+  return call(call::wait, [&] { return stream_->wait(static_cast<event&>(what).last()); });
+}
+
+status queue::begin_capture(backend::graph& into, std::span<backend::graph_node* const> after) {
+  if (!on_->machine().bits.has(capability::capture_to_graph)) {
+    return missing(on_->who(), "record foreign work", capability::capture_to_graph);
+  }
+  if (status refused = on_->open(); !refused) return refused;
+  return guarded(on_->who(),
+                 [&] { return static_cast<graph&>(into).begin_capture(*stream_, after); });
+}
+
+status queue::end_capture(backend::graph& into, backend::graph_node** last) {
+  if (!on_->machine().bits.has(capability::capture_to_graph)) {
+    return missing(on_->who(), "record foreign work", capability::capture_to_graph);
+  }
+  return guarded(on_->who(), [&] { return static_cast<graph&>(into).end_capture(*stream_, last); });
+}
+
+result<bool> queue::is_capturing() {
+  if (base::forked_child()) return call_gate::refuse_child(on_->who());
+  return guarded(on_->who(), [&] { return stream_->is_capturing(); });
+}
+
+}  // namespace millstream::backend::cuda

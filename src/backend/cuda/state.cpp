@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/state.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/cuda/host_memory.hpp"
+#include "backend/cuda/program.hpp"
+#include "backend/cuda/stream.hpp"
+#include "backend/cuda/word_pool.hpp"
+#include "backend/guarded.hpp"
+
+namespace millstream::backend::cuda {
+
+device_state::device_state(machine_state& machine, device_home home, device_state* whole)
+    : machine_(machine),
+      home_(std::move(home)),
+      whole_(whole),
+      who_(base::cat("device ", base::quoted(home_.name))) {
+  if (whole_ == nullptr) memory_ = std::make_unique<device_memory>(*this);
+}
+
+device_state::~device_state() = default;
+
+const driver& device_state::api() const noexcept {
+  return *machine_.api;
+}
+
+status device_state::open() noexcept {
+  if (lost_.load(std::memory_order_acquire)) return lost_status();
+  if (context() != nullptr) return {};
+  return guarded(who_, [&] {
+    const std::scoped_lock hold(open_mutex_);
+    return context() != nullptr ? status{} : open_now();
+  });
+}
+
+status device_state::open_now() {
+  const relaxed_capture allowed(api());
+  if (whole_ != nullptr) {
+    if (status failed = whole_->open(); !failed) return failed;
+    context_.store(whole_->context(), std::memory_order_release);
+    return {};
+  }
+  abi::context own = home_.foreign;
+  if (own == nullptr) {
+    const abi::result answer = api()->cuDevicePrimaryCtxRetain(&own, home_.ordinal);
+    if (answer != abi::result::success) {
+      return {errc::unavailable, base::cat(who_, " cannot be opened: ", api().describe(answer),
+                                           "; use another device or free this one")};
+    }
+    retained_ = true;
+  }
+  const context_guard in(api(), own);
+  if (status failed = check("enter its context", in.answer()); !failed) return failed;
+  if (status failed = memory_->open(); !failed) return failed;
+  context_.store(own, std::memory_order_release);
+  return {};
+}
+
+status device_state::check(std::string_view what, abi::result answer) noexcept {
+  if (answer == abi::result::success) return {};
+  status failed = api().failed(who_, what, answer);
+  if (!is_sticky(answer)) return failed;
+  const status noted = guarded(who_, [&]() -> status {
+    const std::scoped_lock hold(mutex_);
+    if (lost_text_.empty()) lost_text_ = failed.text();
+    return {};
+  });
+  lost_.store(true, std::memory_order_release);
+  return noted ? lost_status() : std::move(failed);
+}
+
+status device_state::lost_status() noexcept {
+  return guarded(who_, [&] {
+    const std::scoped_lock hold(mutex_);
+    return status(errc::device_lost,
+                  base::cat(lost_text_, "; nothing more can run there, restart the process"));
+  });
+}
+
+int device_state::attribute(abi::device_attribute what) const noexcept {
+  int value = 0;
+  const abi::result answer = api()->cuDeviceGetAttribute(&value, what, home_.ordinal);
+  return answer == abi::result::success ? value : 0;
+}
+
+result<std::unique_ptr<stream>> device_state::take_stream() {
+  if (std::unique_ptr<stream> idle = take_idle()) return idle;
+  return make_stream();
+}
+
+// On the way the callers' streams that have ended are dropped.
+std::unique_ptr<stream> device_state::take_idle() noexcept {
+  const std::scoped_lock hold(mutex_);
+  for (auto each = streams_.begin(); each != streams_.end();) {
+    if (!(*each)->is_idle()) {
+      ++each;
+      continue;
+    }
+    std::unique_ptr<stream> taken = std::move(*each);
+    each = streams_.erase(each);
+    if (taken->of == stream::owner::us) return taken;
+    taken->close();
+  }
+  return nullptr;
+}
+
+result<std::unique_ptr<stream>> device_state::make_stream() {
+  const context_guard in(api(), context());
+  const relaxed_capture allowed(api());
+  abi::stream made = nullptr;
+  constexpr auto flags = abi::stream_flags::non_blocking;
+  const abi::result answer = home_.partition != nullptr
+                                 ? api()->cuGreenCtxStreamCreate(&made, home_.partition, flags, 0)
+                                 : api()->cuStreamCreateWithPriority(&made, flags, 0);
+  if (status failed = check("make a stream", answer); !failed) return failed;
+  return std::make_unique<stream>(*this, made, stream::owner::us);
+}
+
+void device_state::give_back(std::unique_ptr<stream> gone) noexcept {
+  gone->leave();
+  const std::scoped_lock hold(mutex_);
+  try {
+    streams_.push_back(std::move(gone));
+  } catch (const std::bad_alloc&) {
+    // Without room to note it, the stream is never used again.
+  }
+}
+
+// Copies work between all devices; with access they need no staging.
+status device_state::reach(device_state& other) {
+  if (&other == this) return {};
+  {
+    const std::scoped_lock hold(mutex_);
+    if (std::find(reached_.begin(), reached_.end(), &other) != reached_.end()) return {};
+  }
+  int can = 0;
+  abi::result answer = api()->cuDeviceCanAccessPeer(&can, home_.ordinal, other.ordinal());
+  if (status failed = check("ask whether it reaches another device", answer); !failed) {
+    return failed;
+  }
+  if (can == 0) {
+    return {errc::unsupported,
+            base::cat(who_, " cannot reach memory of ", other.who(), "; copy it instead")};
+  }
+  const context_guard in(api(), context());
+  const relaxed_capture allowed(api());
+  answer = api()->cuCtxEnablePeerAccess(other.context(), 0);
+  if (answer != abi::result::peer_access_already_enabled) {
+    if (status failed = check("reach another device", answer); !failed) return failed;
+  }
+  if (status failed = other.memory().let_in(*this); !failed) return failed;
+  const std::scoped_lock hold(mutex_);
+  reached_.push_back(&other);
+  return {};
+}
+
+void device_state::retire(std::unique_ptr<loaded_module> gone) noexcept {
+  const std::scoped_lock hold(mutex_);
+  try {
+    modules_.push_back(std::move(gone));
+  } catch (const std::bad_alloc&) {
+    // Without room to note it, the module stays loaded.
+  }
+}
+
+void device_state::sweep_modules() noexcept {
+  const std::scoped_lock hold(mutex_);
+  if (modules_.empty()) return;
+  const context_guard in(api(), context());
+  const relaxed_capture allowed(api());
+  std::erase_if(modules_, [&](const std::unique_ptr<loaded_module>& each) {
+    if (each->in_graph) return false;
+    for (const mark& launch : each->last_launches) {
+      auto passed = is_passed(launch);
+      if (!passed || !passed.value()) return false;
+    }
+    api()->cuModuleUnload(each->handle);
+    return true;
+  });
+}
+
+bool device_state::is_idle() noexcept {
+  const std::scoped_lock hold(mutex_);
+  return std::all_of(streams_.begin(), streams_.end(),
+                     [](const std::unique_ptr<stream>& each) { return each->is_idle(); });
+}
+
+void device_state::close(bool machine_is_idle) noexcept {
+  if (context() == nullptr) return;
+  {
+    const context_guard in(api(), context());
+    for (std::unique_ptr<stream>& each : streams_) {
+      if (each->is_idle()) {
+        each->close();
+      } else {
+        static_cast<void>(each.release());  // the driver still refers to parts of it
+      }
+    }
+    streams_.clear();
+    if (machine_is_idle) {
+      for (const std::unique_ptr<loaded_module>& each : modules_)
+        api()->cuModuleUnload(each->handle);
+    }
+    modules_.clear();
+    if (memory_ != nullptr) memory_->close();
+  }
+}
+
+void device_state::leave_context() noexcept {
+  if (home_.partition != nullptr) api()->cuGreenCtxDestroy(home_.partition);
+  if (retained_) api()->cuDevicePrimaryCtxRelease(home_.ordinal);
+}
+
+machine_state::machine_state(std::shared_ptr<const driver> loaded)
+    : api(std::move(loaded)),
+      host(std::make_unique<host_memory>(*this)),
+      words(std::make_unique<word_pool>(*this)) {}
+
+// With work in flight, releasing a context would wait for it or break it, and page-locked memory
+// is still in use: then both stay with the process.
+machine_state::~machine_state() {
+  if (base::forked_child()) {
+    for (std::unique_ptr<device_state>& each : devices)
+      static_cast<void>(each.release());
+    static_cast<void>(host.release());
+    return;
+  }
+  const relaxed_capture allowed(*api);
+  const bool idle =
+      std::all_of(devices.begin(), devices.end(),
+                  [](const std::unique_ptr<device_state>& each) { return each->is_idle(); });
+  for (const std::unique_ptr<device_state>& each : devices)
+    each->close(idle);
+  if (idle && first != nullptr) {
+    const context_guard in(*api, first->context());
+    host->close();
+  }
+  if (!idle) return;
+  for (const std::unique_ptr<device_state>& each : devices)
+    each->leave_context();
+}
+
+result<device_state*> device_of(machine_state& machine, int index, const std::string& who) {
+  if (index < 0 || static_cast<std::size_t>(index) >= machine.devices.size()) {
+    return status(errc::invalid_value, base::cat(who, " was given memory of device ", index,
+                                                 ", which is not there; name the right home"));
+  }
+  device_state* const found = machine.devices[static_cast<std::size_t>(index)].get();
+  if (status refused = found->open(); !refused) return refused;
+  return found;
+}
+
+}  // namespace millstream::backend::cuda

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What all objects of one CUDA machine share, and what those of one device share.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/call_gate.hpp"
+#include "backend/capability.hpp"
+#include "backend/cuda/driver.hpp"
+#include "backend/cuda/guard.hpp"
+#include "backend/cuda/memory.hpp"
+#include "backend/live_count.hpp"
+
+namespace millstream::backend::cuda {
+
+class host_memory;
+class stream;
+class word_pool;
+struct loaded_module;
+struct machine_state;
+
+/// Where a device computes.
+struct device_home {
+  int index = 0;                           ///< in the machine, also that of its memory
+  abi::device ordinal = 0;                 ///< of the driver
+  std::string name;                        ///< "cuda:0"
+  abi::context foreign = nullptr;          ///< somebody else's context
+  abi::green_context partition = nullptr;  ///< owned; the context is that of the whole device
+};
+
+/// One context and what was made in it. A primary context is retained at first use and released
+/// with the machine; a foreign one is never touched. Any thread. Lives as long as the machine, or,
+/// for partitions and foreign contexts, as long as anything made of it.
+class device_state {
+ public:
+  /// `machine` outlives this; `whole` is the device that a partition is part of.
+  device_state(machine_state& machine, device_home home, device_state* whole = nullptr);
+  ~device_state();
+  device_state(const device_state&) = delete;
+  device_state& operator=(const device_state&) = delete;
+
+  [[nodiscard]] int index() const noexcept { return home_.index; }
+  [[nodiscard]] abi::device ordinal() const noexcept { return home_.ordinal; }
+  [[nodiscard]] const std::string& name() const noexcept { return home_.name; }
+  /// "device 'cuda:0'".
+  [[nodiscard]] const std::string& who() const noexcept { return who_; }
+  [[nodiscard]] machine_state& machine() const noexcept { return machine_; }
+  [[nodiscard]] const driver& api() const noexcept;
+
+  /// Success: the context is there and not lost. The first call retains it and makes the memory
+  /// pool, which takes long; later ones cost two loads. Before anything below is used.
+  status open() noexcept;
+  [[nodiscard]] abi::context context() const noexcept {
+    return context_.load(std::memory_order_acquire);
+  }
+  /// What the driver answered to an attempt to `what`, as a status. A sticky error is noted: from
+  /// then on `open` answers `device_lost` with its text.
+  status check(std::string_view what, abi::result answer) noexcept;
+  [[nodiscard]] int attribute(abi::device_attribute what) const noexcept;
+
+  /// A stream that nobody uses and that has nothing to do; never one that is destroyed later on
+  /// before the device is closed.
+  [[nodiscard]] result<std::unique_ptr<stream>> take_stream();
+  /// Work may still be in it.
+  void give_back(std::unique_ptr<stream> gone) noexcept;
+
+  [[nodiscard]] device_memory& memory() noexcept { return whole_ ? whole_->memory() : *memory_; }
+
+  /// Lets this device reach memory of the other one, once.
+  status reach(device_state& other);
+
+  /// A module whose program is gone; unloaded when its last launch has ended.
+  void retire(std::unique_ptr<loaded_module> gone) noexcept;
+  void sweep_modules() noexcept;
+
+  /// Whether nothing is queued on any stream.
+  [[nodiscard]] bool is_idle() noexcept;
+  /// Destroys what was made here, as far as it is idle. Nothing may be called afterwards.
+  void close(bool machine_is_idle) noexcept;
+  /// Lets go of the context after `close`; the machine is idle.
+  void leave_context() noexcept;
+
+ private:
+  status open_now();
+  [[nodiscard]] std::unique_ptr<stream> take_idle() noexcept;
+  [[nodiscard]] result<std::unique_ptr<stream>> make_stream();
+  status lost_status() noexcept;
+
+  machine_state& machine_;
+  const device_home home_;
+  device_state* const whole_;
+  const std::string who_;
+  std::atomic<abi::context> context_{nullptr};
+  std::atomic<bool> lost_{false};
+  std::unique_ptr<device_memory> memory_;
+
+  std::mutex open_mutex_;  // guards the opening; outermost: the driver is called under it
+  bool retained_ = false;
+
+  std::mutex mutex_;  // guards the members below; innermost but for asking streams
+  std::string lost_text_;
+  std::vector<std::unique_ptr<stream>> streams_;  // nobody's; work may still be in them
+  std::vector<std::unique_ptr<loaded_module>> modules_;
+  std::vector<const device_state*> reached_;
+};
+
+/// Lives until the machine is closed and the last object of it is gone, work of host queues
+/// included.
+struct machine_state : std::enable_shared_from_this<machine_state> {
+  explicit machine_state(std::shared_ptr<const driver> loaded);
+  ~machine_state();
+  machine_state(const machine_state&) = delete;
+  machine_state& operator=(const machine_state&) = delete;
+
+  const std::shared_ptr<const driver> api;
+  call_gate gate{call_gate::counting::on_demand};
+  live_count live;
+  capability_set bits;
+  std::vector<std::unique_ptr<device_state>> devices;
+  device_state* first = nullptr;  ///< open; calls for the host side are made in its context
+  std::unique_ptr<host_memory> host;
+  std::unique_ptr<word_pool> words;
+};
+
+/// The device that memory of that home lies on, opened; `invalid_value` if there is none.
+[[nodiscard]] result<device_state*> device_of(machine_state& machine, int index,
+                                              const std::string& who);
+
+}  // namespace millstream::backend::cuda

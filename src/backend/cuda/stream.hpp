@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A stream of the driver and what can be queued on it.
+#pragma once
+
+#include <memory>
+
+#include "backend/cuda/event.hpp"
+#include "backend/cuda/host_turns.hpp"
+#include "backend/queue.hpp"
+
+namespace millstream::backend::cuda {
+
+class device_state;
+
+/// Tells when everything that was queued on a stream has ended, for those who outlive it.
+struct stream_tail {
+  stream_tail(device_state& of, abi::stream of_stream) : on(of), raw(of_stream) {}
+  /// The tail of the stream now, or when it was closed. A captured mark while it is captured. Any
+  /// thread.
+  [[nodiscard]] result<mark> now();
+  /// The stream may be gone after this.
+  void close() noexcept;
+
+  device_state& on;
+  const abi::stream raw;
+
+ private:
+  std::mutex mutex_;  // guards the members below and orders them with a last record
+  bool closed_ = false;
+  mark last_;
+};
+
+/// Either made by us: non-blocking, and never destroyed before the device is closed, because its
+/// handle may be known to others. Or the caller's: never destroyed at all. One user at a time.
+/// Requests were checked (backend/request.hpp) and `on` is open.
+///
+/// All calls are legal while the stream is captured, by whomever and in whatever mode, unless said
+/// otherwise: what they queue becomes a part of the graph.
+class stream {
+ public:
+  enum class owner : std::uint8_t { us, caller };
+  stream(device_state& of, abi::stream raw, owner whose);
+  ~stream();
+  stream(const stream&) = delete;
+  stream& operator=(const stream&) = delete;
+
+  /// Pageable memory goes through staging: at the copy's turn, and never inside of the call.
+  status copy(const copy_request& request);
+  /// `unsupported` for pageable memory under capture.
+  status fill(const fill_request& request);
+  status launch(const launch_request& request);
+  /// A mark at the tail.
+  [[nodiscard]] result<mark> record(event* into = nullptr);
+  /// Waiting for a host queue takes a memory wait of the stream; `unsupported` without
+  /// capability::stream_memory_ops and under capture.
+  status wait(const mark& what);
+
+  [[nodiscard]] result<bool> is_capturing();
+  /// Whether everything queued by us has ended and the stream is not captured.
+  [[nodiscard]] bool is_idle() noexcept;
+  /// The next operations may be captured.
+  void expect_capture() noexcept { may_capture_ = true; }
+  /// No operation follows; the caller may destroy a stream of theirs after this.
+  void leave() noexcept;
+  /// It is idle: destroys the stream, if it is ours, and gives memory back.
+  void close() noexcept;
+
+  [[nodiscard]] const std::shared_ptr<stream_tail>& tail() const noexcept { return tail_; }
+
+  device_state& on;
+  const abi::stream raw;
+  const owner of;
+
+ private:
+  status copy_by_driver(const copy_request& request);
+  status copy_staged(const copy_request& request);
+  status stage_part(const copy_request& part);
+  status on_host(const host_turns::work& what);
+  status wait_outside(const mark& what);
+  status fill_device(const fill_request& request);
+  /// Work for memory of another device: a stream of that one joins in for a moment.
+  template <class Body>
+  status elsewhere(int home, Body&& body);
+  [[nodiscard]] result<void*> staging(std::size_t bytes);
+
+  // A stream of ours is captured only after it waited for a captured one, so the driver is asked
+  // only from then on.
+  bool may_capture_;
+  const std::shared_ptr<stream_tail> tail_;
+  host_turns turns_;
+  void* small_staging_ = nullptr;
+  void* large_staging_ = nullptr;
+};
+
+/// Pageable copies go through pieces of this size.
+inline constexpr std::size_t large_staging_bytes = std::size_t{4} << 20U;
+inline constexpr std::size_t small_staging_bytes = std::size_t{64} << 10U;
+
+}  // namespace millstream::backend::cuda

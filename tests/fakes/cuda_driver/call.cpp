@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fakes/cuda_driver/call.hpp"
+
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <new>
+
+#include "tests/fakes/cuda_driver/pool.hpp"
+#include "tests/fakes/cuda_driver/proc.hpp"
+
+namespace fake_cuda {
+
+namespace {
+
+/// These work before cuInit, on a broken context, and are not "any call" of a planned fault.
+constexpr std::array plain_rows{row::cuInit, row::cuDriverGetVersion, row::cuGetErrorName,
+                                row::cuGetErrorString};
+
+/// These only deal with which context is current, or with devices: a fault of the context does not
+/// concern them.
+constexpr std::array context_free_rows{row::cuDeviceGetCount,
+                                       row::cuDeviceGet,
+                                       row::cuDeviceGetName,
+                                       row::cuDeviceGetUuid,
+                                       row::cuDeviceTotalMem,
+                                       row::cuDeviceGetAttribute,
+                                       row::cuDeviceCanAccessPeer,
+                                       row::cuDevicePrimaryCtxRetain,
+                                       row::cuDevicePrimaryCtxRelease,
+                                       row::cuDevicePrimaryCtxGetState,
+                                       row::cuDevicePrimaryCtxReset,
+                                       row::cuCtxPushCurrent,
+                                       row::cuCtxPopCurrent,
+                                       row::cuCtxSetCurrent,
+                                       row::cuCtxGetCurrent,
+                                       row::cuCtxGetDevice,
+                                       row::cuCtxCreate,
+                                       row::cuCtxDestroy,
+                                       row::cuThreadExchangeStreamCaptureMode};
+
+template <std::size_t Count>
+bool is_in(const std::array<row, Count>& list, row which) {
+  return std::find(list.begin(), list.end(), which) != list.end();
+}
+
+thread_state& this_thread(state& all) {
+  thread_local thread_state mine;
+  if (mine.generation != all.generation) {
+    mine = thread_state{};
+    mine.generation = all.generation;
+    mine.number = all.threads++;
+  }
+  return mine;
+}
+
+/// In a child made by `fork` the driver's thread and whoever held the mutex are missing.
+bool is_forked_child() noexcept {
+  static const pid_t first = getpid();
+  return getpid() != first;
+}
+
+/// Every plan counts the call; the first one that is due fires.
+result planned(call& in, row which) {
+  std::vector<planned_fault>& plans = in.all.config.faults;
+  for (planned_fault& plan : plans) {
+    const bool meant =
+        plan.name.empty() ? !is_in(plain_rows, which) : plan.name == info_of(which).name;
+    if (meant && plan.left > 0) --plan.left;
+  }
+  const auto due = std::find_if(plans.begin(), plans.end(),
+                                [](const planned_fault& plan) { return plan.left == 0; });
+  if (due == plans.end()) return result::success;
+  const planned_fault fired = *due;
+  plans.erase(due);
+  ++in.all.faults_fired;
+  if (fired.sticky && !in.thread.stack.empty())
+    if (const context_ptr here = look_up(in.all.contexts, in.thread.stack.back()))
+      here->faults->sticky = fired.answer;
+  return fired.answer;
+}
+
+result answer(call& in, row which, const std::function<result(call&)>& body) {
+  const result fault = planned(in, which);
+  if (fault != result::success) return fault;
+  if (is_in(plain_rows, which)) return body(in);
+  require(in.all.initialised, result::not_initialized);
+  if (!is_in(context_free_rows, which)) static_cast<void>(in.current_or_none());
+  if (info_of(which).unsafe_in_capture) refuse_unsafe_call(in);
+  return body(in);
+}
+
+result answer_guarded(call& in, row which, const std::function<result(call&)>& body) noexcept {
+  try {
+    return answer(in, which, body);
+  } catch (const refusal& refused) {
+    return refused.code;
+  } catch (const device_fault& fault) {
+    return fault.code;
+  } catch (const std::bad_alloc&) {
+    return result::out_of_memory;
+  } catch (...) {
+    return result::unknown;
+  }
+}
+
+}  // namespace
+
+result pass(logged_call& record, const std::function<result(call&)>& body) noexcept {
+  if (is_forked_child()) return result::not_initialized;
+  state& all = the_state();
+  std::unique_lock hold(all.mutex);
+  call in{all, hold, this_thread(all)};
+  all.log.count(record.which);
+  all.thread.note_call();
+  record.thread = in.thread.number;
+  record.answer =
+      driver_thread::is_inside() ? result::not_permitted : answer_guarded(in, record.which, body);
+  all.log.note(record);
+  return record.answer;
+}
+
+context_ptr call::current_or_none() const {
+  if (thread.stack.empty() || thread.stack.back() == nullptr) return nullptr;
+  const context_ptr here = look_up(all.contexts, thread.stack.back());
+  require(here != nullptr, result::context_is_destroyed);
+  refuse_faulted(*here);
+  return here;
+}
+
+context_ptr call::current() const {
+  const context_ptr here = current_or_none();
+  require(here != nullptr, result::invalid_context);
+  return here;
+}
+
+context_ptr call::context_of(context handle) const {
+  const context_ptr found = look_up(all.contexts, handle);
+  require(found != nullptr, result::invalid_context);
+  return found;
+}
+
+event_ptr call::event_of(event handle) const {
+  const event_ptr found = look_up(all.events, handle);
+  require(found != nullptr, result::invalid_handle);
+  refuse_faulted(*found->owner);
+  return found;
+}
+
+void refuse_faulted(const context_state& in) {
+  require(in.faults->sticky == result::success, in.faults->sticky);
+}
+
+void finish(call& in, const op_ptr& what) {
+  in.all.work.finish(in.hold, what);
+  trim_pools(in.all);
+}
+
+bool ask(call& in, askers& who, const op_ptr& what) {
+  constexpr std::size_t most_turns = 64;
+  const auto is_done = [&what] { return what == nullptr || what->done(); };
+  for (std::size_t i = 0; i < who.turns && in.all.work.step(false); ++i)
+    continue;
+  who.turns = is_done() ? 1 : std::min(who.turns * 2, most_turns);
+  return is_done();
+}
+
+void finish_context(call& in, const context_ptr& what) {
+  const auto tail_of = [](const stream_ptr& one) { return one == nullptr ? nullptr : one->tail; };
+  finish(in, tail_of(what->legacy));
+  // By index: the mutex is let go meanwhile, and other threads may make streams.
+  for (std::size_t i = 0; i < what->streams.size(); ++i)
+    finish(in, tail_of(what->streams[i].lock()));
+}
+
+op_ptr make_operation(const char* what, const context_ptr& owner, std::function<turn()> run) {
+  const auto made = std::make_shared<operation>();
+  made->what = what;
+  made->device = owner->device;
+  made->faults = owner->faults;
+  made->run = std::move(run);
+  return made;
+}
+
+}  // namespace fake_cuda

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// Modules, libraries, their entry points, and launches.
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "tests/fakes/cuda_driver/call.hpp"
+#include "tests/fakes/cuda_driver/kernels.hpp"
+
+namespace fake_cuda {
+
+namespace {
+
+constexpr unsigned max_threads = 1024;
+constexpr unsigned max_grid_yz = 65535;
+constexpr int shared_without_asking = 48 << 10;
+constexpr int most_shared = 227 << 10;
+
+bool is_text(const char* image) {
+  const auto first = static_cast<unsigned char>(image[0]);
+  return std::isprint(first) != 0 || std::isspace(first) != 0;
+}
+
+bool is_binary_code(const void* image) {
+  constexpr unsigned char elf[4] = {0x7f, 'E', 'L', 'F'};
+  constexpr unsigned char fat[4] = {0x50, 0xed, 0x55, 0xba};
+  return std::memcmp(image, elf, 4) == 0 || std::memcmp(image, fat, 4) == 0;
+}
+
+bool is_name(char letter) {
+  return std::isalnum(static_cast<unsigned char>(letter)) != 0 || letter == '_' || letter == '$';
+}
+
+std::string without_comments(std::string text) {
+  for (std::size_t at = text.find("//"); at != std::string::npos; at = text.find("//", at))
+    text.erase(at, text.find('\n', at) - at);
+  return text;
+}
+
+/// The names behind each `.entry` of a text.
+std::vector<std::string> entry_names(const std::string& text) {
+  constexpr std::string_view mark = ".entry";
+  std::vector<std::string> names;
+  for (std::size_t at = text.find(mark); at != std::string_view::npos; at = text.find(mark, at)) {
+    at += mark.size();
+    while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at])) != 0)
+      ++at;
+    std::size_t end = at;
+    while (end < text.size() && is_name(text[end]))
+      ++end;
+    names.push_back(text.substr(at, end - at));
+  }
+  return names;
+}
+
+struct jit_log {
+  char* text = nullptr;
+  std::size_t bytes = 0;
+
+  void write(const std::string& what) const {
+    if (text == nullptr || bytes == 0) return;
+    const std::size_t count = std::min(what.size(), bytes - 1);
+    std::memcpy(text, what.data(), count);
+    text[count] = '\0';
+  }
+};
+
+jit_log error_log(std::uint32_t count, const jit_option* options, void** values) {
+  jit_log found;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (options[i] == jit_option::error_log_buffer) found.text = static_cast<char*>(values[i]);
+    if (options[i] == jit_option::error_log_buffer_bytes)
+      found.bytes = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(values[i]));
+  }
+  return found;
+}
+
+image_ptr load(call& in, const void* image, const jit_log& log) {
+  require(image != nullptr);
+  require(!is_binary_code(image), result::no_binary_for_gpu);
+  require(is_text(static_cast<const char*>(image)), result::invalid_image);
+  const auto made = std::make_shared<image_state>();
+  made->handle = in.new_handle<std::uint64_t>();
+  for (const std::string& name : entry_names(without_comments(static_cast<const char*>(image)))) {
+    const builtin_kernel* const found = find_builtin(name);
+    if (found == nullptr) {
+      log.write("entry '" + name + "' is not among the look-alike driver's kernels");
+      throw refusal{result::invalid_ptx};
+    }
+    made->entries.push_back(found);
+  }
+  if (made->entries.empty()) {
+    log.write("the text has no '.entry'");
+    throw refusal{result::invalid_ptx};
+  }
+  return made;
+}
+
+image_ptr load_module(call& in, const void* image, const jit_log& log) {
+  const context_ptr here = in.current();
+  const image_ptr made = load(in, image, log);
+  made->owner = here;
+  in.all.modules[made->handle] = made;
+  return made;
+}
+
+void unload(call& in, table<std::uint64_t, image_state>& from, std::uint64_t handle) {
+  const image_ptr gone = look_up(from, handle);
+  require(gone != nullptr, result::invalid_handle);
+  gone->unloaded = true;
+  std::erase_if(in.all.functions, [&gone](const auto& one) { return one.second->image == gone; });
+  from.erase(handle);
+}
+
+std::uint64_t number(const void* handle) {
+  return reinterpret_cast<std::uint64_t>(handle);
+}
+
+template <class Handle>
+Handle handle_of(std::uint64_t number) {
+  return reinterpret_cast<Handle>(number);
+}
+
+/// The same entry point of the same image in the same context is one function.
+std::uint64_t function_in(call& in, const image_ptr& image, const builtin_kernel* what,
+                          const context_ptr& owner) {
+  for (const auto& [handle, one] : in.all.functions)
+    if (one->image == image && one->what == what && one->owner == owner) return handle;
+  const auto made = std::make_shared<function_state>();
+  made->what = what;
+  made->image = image;
+  made->owner = owner;
+  const auto handle = in.new_handle<std::uint64_t>();
+  in.all.functions[handle] = made;
+  return handle;
+}
+
+std::uint64_t find_entry(call& in, const image_ptr& image, const char* name) {
+  require(name != nullptr);
+  require(image != nullptr, result::invalid_handle);
+  const auto found = std::find_if(image->entries.begin(), image->entries.end(),
+                                  [name](const builtin_kernel* one) { return one->name == name; });
+  require(found != image->entries.end(), result::not_found);
+  return function_in(in, image, *found, image->owner);
+}
+
+function_ptr function_of(call& in, const void* handle) {
+  const function_ptr found = look_up(in.all.functions, number(handle));
+  require(found != nullptr, result::invalid_handle);
+  return found;
+}
+
+int attribute(const function_state& of, function_attribute what) {
+  const auto given = of.attributes.find(static_cast<std::uint32_t>(what));
+  if (given != of.attributes.end()) return given->second;
+  switch (what) {
+    case function_attribute::max_threads_per_block: return static_cast<int>(max_threads);
+    case function_attribute::shared_bytes: return 0;
+    case function_attribute::max_dynamic_shared_bytes: return shared_without_asking;
+  }
+  return 0;
+}
+
+using packed_block = std::vector<std::byte>;
+
+packed_block pack(const builtin_kernel& what, void** parameters) {
+  packed_block packed(what.block_bytes());
+  for (std::size_t i = 0; i < what.parameters.size(); ++i) {
+    require(parameters[i] != nullptr);
+    std::memcpy(packed.data() + what.parameters[i].offset, parameters[i], what.parameters[i].bytes);
+  }
+  return packed;
+}
+
+packed_block read_extra(const builtin_kernel& what, void** extra) {
+  const void* buffer = nullptr;
+  std::size_t bytes = 0;
+  for (; *extra != launch_end; extra += 2) {
+    const auto key = static_cast<launch_key>(number(extra[0]));
+    if (key == launch_key::buffer_pointer) buffer = extra[1];
+    if (key == launch_key::buffer_bytes) bytes = *static_cast<const std::size_t*>(extra[1]);
+  }
+  require(bytes == 0 || buffer != nullptr);
+  require(bytes >= what.block_bytes());
+  const auto* const first = static_cast<const std::byte*>(buffer);
+  return {first, first + bytes};
+}
+
+packed_block take_arguments(const builtin_kernel& what, void** parameters, void** extra) {
+  require(parameters == nullptr || extra == nullptr);
+  if (extra != nullptr) return read_extra(what, extra);
+  require(what.parameters.empty() || parameters != nullptr);
+  return pack(what, parameters);
+}
+
+void check_shape(const launch_config& how, const function_state& what) {
+  require(how.grid_x > 0 && how.grid_y > 0 && how.grid_z > 0);
+  require(how.grid_y <= max_grid_yz && how.grid_z <= max_grid_yz);
+  const std::uint64_t threads = std::uint64_t{how.block_x} * how.block_y * how.block_z;
+  require(threads > 0 && threads <= max_threads);
+  const int allowed = attribute(what, function_attribute::max_dynamic_shared_bytes);
+  require(how.shared_bytes <= static_cast<std::uint32_t>(allowed));
+}
+
+/// A function of a module can be launched in its own context, and in partitions of its device.
+void check_context(const function_state& what, const context_state& in) {
+  if (what.owner == nullptr) return;
+  const bool is_part = in.kind == context_state::origin::green && in.device == what.owner->device;
+  require(what.owner.get() == &in || is_part, result::invalid_handle);
+}
+
+op_ptr make_launch(state& all, const function_state& what, const context_ptr& owner,
+                   const packed_block& packed) {
+  const memory_view seen(all, owner);
+  const auto run = [kernel = what.what, image = what.image, seen, packed,
+                    turns = std::uint64_t{0}]() mutable {
+    if (image->unloaded)
+      throw device_fault{result::launch_failed, "its image was unloaded before it ran"};
+    return kernel->run({seen, packed.data(), turns++});
+  };
+  return make_operation(what.what->name.c_str(), owner, run);
+}
+
+result launch(call& in, const launch_config& how, function what, void** parameters, void** extra) {
+  const function_ptr found = function_of(in, what);
+  const stream_ptr here = in.at(how.on);
+  check_context(*found, *here->owner);
+  check_shape(how, *found);
+  const packed_block packed = take_arguments(*found->what, parameters, extra);
+  issue(in, here, node_type::kernel, [all = &in.all, found, owner = here->owner, packed] {
+    return make_launch(*all, *found, owner, packed);
+  });
+  return result::success;
+}
+
+}  // namespace
+
+namespace served {
+
+result cuModuleLoadData(call& in, module* loaded, const void* image) {
+  require(loaded != nullptr);
+  *loaded = handle_of<module>(load_module(in, image, {})->handle);
+  return result::success;
+}
+
+result cuModuleLoadDataEx(call& in, module* loaded, const void* image, std::uint32_t count,
+                          jit_option* options, void** values) {
+  require(loaded != nullptr);
+  const image_ptr made = load_module(in, image, error_log(count, options, values));
+  *loaded = handle_of<module>(made->handle);
+  return result::success;
+}
+
+result cuModuleUnload(call& in, module gone) {
+  unload(in, in.all.modules, number(gone));
+  return result::success;
+}
+
+result cuModuleGetFunction(call& in, function* found, module of, const char* name) {
+  require(found != nullptr);
+  *found = handle_of<function>(find_entry(in, look_up(in.all.modules, number(of)), name));
+  return result::success;
+}
+
+result cuLibraryLoadData(call& in, library* loaded, const void* image, jit_option* options,
+                         void** values, std::uint32_t count, std::uint32_t* /*library_options*/,
+                         void** /*library_values*/, std::uint32_t /*library_count*/) {
+  require(loaded != nullptr);
+  const image_ptr made = load(in, image, error_log(count, options, values));
+  in.all.libraries[made->handle] = made;
+  *loaded = handle_of<library>(made->handle);
+  return result::success;
+}
+
+result cuLibraryUnload(call& in, library gone) {
+  unload(in, in.all.libraries, number(gone));
+  return result::success;
+}
+
+result cuLibraryGetKernel(call& in, kernel* found, library of, const char* name) {
+  require(found != nullptr);
+  *found = handle_of<kernel>(find_entry(in, look_up(in.all.libraries, number(of)), name));
+  return result::success;
+}
+
+result cuKernelGetFunction(call& in, function* found, kernel of) {
+  require(found != nullptr);
+  const function_ptr what = function_of(in, of);
+  *found = handle_of<function>(function_in(in, what->image, what->what, in.current()));
+  return result::success;
+}
+
+result cuFuncGetAttribute(call& in, int* value, function_attribute what, function of) {
+  require(value != nullptr);
+  *value = attribute(*function_of(in, of), what);
+  return result::success;
+}
+
+result cuFuncSetAttribute(call& in, function of, function_attribute what, int value) {
+  require(what == function_attribute::max_dynamic_shared_bytes);
+  require(value >= 0 && value <= most_shared);
+  function_of(in, of)->attributes[static_cast<std::uint32_t>(what)] = value;
+  return result::success;
+}
+
+result cuFuncGetParamInfo(call& in, function of, std::size_t index, std::size_t* offset,
+                          std::size_t* bytes) {
+  require(offset != nullptr);
+  const builtin_kernel& what = *function_of(in, of)->what;
+  require(index < what.parameters.size());
+  *offset = what.parameters[index].offset;
+  if (bytes != nullptr) *bytes = what.parameters[index].bytes;
+  return result::success;
+}
+
+result cuLaunchKernel(call& in, function what, std::uint32_t grid_x, std::uint32_t grid_y,
+                      std::uint32_t grid_z, std::uint32_t block_x, std::uint32_t block_y,
+                      std::uint32_t block_z, std::uint32_t shared_bytes, stream on,
+                      void** parameters, void** extra) {
+  const launch_config how{grid_x,  grid_y,       grid_z, block_x, block_y,
+                          block_z, shared_bytes, on,     nullptr, 0};
+  return launch(in, how, what, parameters, extra);
+}
+
+result cuLaunchKernelEx(call& in, const launch_config* how, function what, void** parameters,
+                        void** extra) {
+  require(how != nullptr && (how->attribute_count == 0 || how->attributes != nullptr));
+  return launch(in, *how, what, parameters, extra);
+}
+
+}  // namespace served
+}  // namespace fake_cuda
