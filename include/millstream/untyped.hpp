@@ -166,7 +166,7 @@ struct task_spec {
 struct failure {
   std::exception_ptr cause;   ///< what the body threw
   std::uint64_t task_id = 0;  ///< rises in submission order
-  std::string task;           ///< symbol, or "task 12"
+  std::string task;           ///< "task 'name'", or "task 12"
   std::string data;           ///< names of the data it was to write, "'a', 'b'"
   source_site site;
   std::uint64_t skipped = 0;  ///< tasks skipped because of it

@@ -28,7 +28,8 @@ std::string locked_name(const core::data& what) {
 }
 
 task_dep writing(const untyped_data& what, access_mode mode, data_place place, source_site at) {
-  if (!what.is_readonly()) return {what, mode, place, at};
+  // An empty handle is refused with the task's name when it is submitted.
+  if (!what || !what.is_readonly()) return {what, mode, place, at};
   throw error(errc::invalid_value,
               base::cat(locked_name(*what.state()), " is read-only; ", to_string(mode),
                         " is not allowed: use read(), or register a writable buffer"));
@@ -56,29 +57,32 @@ task_dep untyped_data::rw(data_place place, std::source_location at) const {
 }
 
 std::size_t untyped_data::bytes() const noexcept {
-  return state_->bytes;
+  return state_ == nullptr ? 0 : state_->bytes;
 }
 bool untyped_data::is_token() const noexcept {
-  return state_->token;
+  return state_ != nullptr && state_->token;
 }
 bool untyped_data::is_readonly() const noexcept {
-  return state_->readonly;
+  return state_ != nullptr && state_->readonly;
 }
 std::uint64_t untyped_data::id() const noexcept {
-  return state_->id;
+  return state_ == nullptr ? 0 : state_->id;
 }
 
 std::string untyped_data::symbol() const {
+  if (state_ == nullptr) return {};
   const std::scoped_lock hold(state_->owner->mutex());
   return state_->symbol;
 }
 
 void untyped_data::set_symbol(std::string_view name) const {
+  if (state_ == nullptr) throw error(errc::usage, "set_symbol was called on a handle without data");
   const std::scoped_lock hold(state_->owner->mutex());
   state_->symbol = name;
 }
 
 bool untyped_data::is_written() const noexcept {
+  if (state_ == nullptr) return false;
   const std::scoped_lock hold(state_->owner->mutex());
   return state_->written;
 }

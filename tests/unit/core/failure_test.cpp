@@ -42,7 +42,7 @@ TEST_F(Failures, CarriesWhoWhatWhereAndWhy) {
   on_.finish();
   const std::vector<failure> all = on_.take_failures();
   ASSERT_EQ(all.size(), 1U);
-  EXPECT_EQ(all[0].task, "bad");
+  EXPECT_EQ(all[0].task, "task 'bad'");
   EXPECT_EQ(all[0].data, "'t', 'u'");
   EXPECT_EQ(all[0].task_id, 1U);
   EXPECT_EQ(all[0].skipped, 1U);
@@ -63,11 +63,11 @@ TEST_F(Failures, AreHandedOutOnceInSubmissionOrder) {
   fail("b", u_, exec_place::device(1));
   fail("c", on_.make_token(), exec_place::host());
   on_.finish();
-  EXPECT_EQ(on_.take_failures(1).at(0).task, "a");
+  EXPECT_EQ(on_.take_failures(1).at(0).task, "task 'a'");
   const std::vector<failure> rest = on_.take_failures();
   ASSERT_EQ(rest.size(), 2U);
-  EXPECT_EQ(rest[0].task, "b");
-  EXPECT_EQ(rest[1].task, "c");
+  EXPECT_EQ(rest[0].task, "task 'b'");
+  EXPECT_EQ(rest[1].task, "task 'c'");
   EXPECT_TRUE(on_.take_failures().empty());
 }
 

@@ -44,7 +44,7 @@ TEST(Large, BytesAbove31BitsAreAllThere) {
   on.finalize();
   EXPECT_EQ(seen[0], 2U);
   EXPECT_EQ(seen[1], 1U);
-  EXPECT_EQ(on.stats().copied_bytes, bytes + 2 * sizeof(std::uint64_t));
+  EXPECT_EQ(on.stats().copied_bytes, bytes);  // the sums are written where the user has them
 }
 
 TEST(Large, SizesAbove32BitsAreCountedOnTheNullMachine) {
