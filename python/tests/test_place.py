@@ -73,8 +73,8 @@ def test_objects_can_stand_for_a_place(ctx):
         def _as_stf_exec_place(self):
             return stf.exec_place.device(1)
 
-    ctx.submit(lambda: seen.append(stf.current_task().place), place=Part())
     seen = []
+    ctx.submit(lambda: seen.append(stf.current_task().place), place=Part())
     with ctx.task(Part()):
         pass
     ctx.finalize()
