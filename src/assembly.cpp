@@ -15,13 +15,13 @@ namespace millstream::backend {
 
 std::span<const backend_entry> backends() noexcept {
   // Best first. The null machine runs nothing, so nobody gets it without asking.
-  static constexpr std::array entries {
+  static constexpr std::array entries{
 #if MILLSTREAM_BACKEND_CUDA
-    backend_entry{.name = "cuda", .open = &cuda::open, .may_be_default = true},
+      backend_entry{.name = "cuda", .open = &cuda::open, .may_be_default = true},
 #endif
-        backend_entry{.name = "host", .open = &host::open, .may_be_default = true},
+      backend_entry{.name = "host", .open = &host::open, .may_be_default = true},
 #if MILLSTREAM_BACKEND_NULL
-        backend_entry{.name = "null", .open = &null::open, .may_be_default = false},
+      backend_entry{.name = "null", .open = &null::open, .may_be_default = false},
 #endif
   };
   return entries;

@@ -59,8 +59,14 @@ class array {
   [[nodiscard]] const T& operator()(Indices... indices) const {
     return view()(indices...);
   }
-  [[nodiscard]] T& operator[](std::size_t index) requires(Rank == 1) { return view()[index]; }
-  [[nodiscard]] const T& operator[](std::size_t index) const requires(Rank == 1) {
+  [[nodiscard]] T& operator[](std::size_t index)
+    requires(Rank == 1)
+  {
+    return view()[index];
+  }
+  [[nodiscard]] const T& operator[](std::size_t index) const
+    requires(Rank == 1)
+  {
     return view()[index];
   }
 

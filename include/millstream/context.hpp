@@ -40,15 +40,15 @@ namespace detail {
 
 template <class First>
 concept leads_task = std::is_same_v<std::remove_cvref_t<First>, exec_place> ||
-    std::is_same_v<std::remove_cvref_t<First>, task_options> ||
-    std::is_same_v<std::remove_cvref_t<First>, std::source_location>;
+                     std::is_same_v<std::remove_cvref_t<First>, task_options> ||
+                     std::is_same_v<std::remove_cvref_t<First>, std::source_location>;
 
 /// One value, as opposed to the containers, pointers and shapes that have overloads of their own.
 template <class Value>
-concept scalar_value = (std::is_arithmetic_v<std::remove_cvref_t<Value>> ||
-                        std::is_enum_v<std::remove_cvref_t<Value>> ||
-                        std::is_class_v<std::remove_cvref_t<Value>>)&&std::
-    is_trivially_copyable_v<std::remove_cvref_t<Value>>;
+concept scalar_value =
+    (std::is_arithmetic_v<std::remove_cvref_t<Value>> ||
+     std::is_enum_v<std::remove_cvref_t<Value>> || std::is_class_v<std::remove_cvref_t<Value>>) &&
+    std::is_trivially_copyable_v<std::remove_cvref_t<Value>>;
 
 template <class Class>
 inline constexpr bool has_own_overload = false;
@@ -192,17 +192,17 @@ class context_ref : public untyped_context {
   }
   /// One variable of the user's, a number or a trivially copyable struct: rank 0.
   template <int = 0, detail::scalar_value T>
-  requires(!detail::has_own_overload<std::remove_const_t<T>>)
-      [[nodiscard]] millstream::logical_data<T, 0> logical_data(
-          T& value, data_place place = data_place::host(),
-          std::source_location at = std::source_location::current()) {
+    requires(!detail::has_own_overload<std::remove_const_t<T>>)
+  [[nodiscard]] millstream::logical_data<T, 0> logical_data(
+      T& value, data_place place = data_place::host(),
+      std::source_location at = std::source_location::current()) {
     return add(&value, shape<0>{}, place, at);
   }
   /// A value: the context keeps a copy of it. Get it back with `wait`.
   template <int = 0, detail::scalar_value T>
-  requires(std::is_same_v<T, std::remove_cvref_t<T>> && !detail::has_own_overload<T>)
-      [[nodiscard]] millstream::logical_data<T, 0> logical_data(
-          T&& value, std::source_location at = std::source_location::current()) {
+    requires(std::is_same_v<T, std::remove_cvref_t<T>> && !detail::has_own_overload<T>)
+  [[nodiscard]] millstream::logical_data<T, 0> logical_data(
+      T&& value, std::source_location at = std::source_location::current()) {
     auto owner = std::make_shared<T>(value);
     T* const block = owner.get();
     return add(block, shape<0>{}, data_place::host(), at, std::move(owner));
@@ -284,19 +284,21 @@ class context_ref : public untyped_context {
   /// same body then serves host devices (null stream; the body is the work) and GPUs (it launches
   /// the work on the stream). May block while another thread has a conflicting task open.
   template <class First, class... Rest>
-  requires(!detail::leads_task<First>) void task(First&& first, Rest&&... rest) {
+    requires(!detail::leads_task<First>)
+  void task(First&& first, Rest&&... rest) {
     detail::task_arguments<First, Rest...>::submit(
         *this, task_kind::task, unnamed(), std::forward<First>(first), std::forward<Rest>(rest)...);
   }
   template <class First, class... Rest>
-  requires(!detail::leads_task<First>) void task(exec_place place, First&& first, Rest&&... rest) {
+    requires(!detail::leads_task<First>)
+  void task(exec_place place, First&& first, Rest&&... rest) {
     detail::task_arguments<First, Rest...>::submit(*this, task_kind::task, unnamed(place),
                                                    std::forward<First>(first),
                                                    std::forward<Rest>(rest)...);
   }
   template <class First, class... Rest>
-  requires(!detail::leads_task<First>) void task(const task_options& options, First&& first,
-                                                 Rest&&... rest) {
+    requires(!detail::leads_task<First>)
+  void task(const task_options& options, First&& first, Rest&&... rest) {
     detail::task_arguments<First, Rest...>::submit(
         *this, task_kind::task, options, std::forward<First>(first), std::forward<Rest>(rest)...);
   }
@@ -314,12 +316,13 @@ class context_ref : public untyped_context {
   /// worker threads and its views are of host memory, on every machine. It may take long and may
   /// use the library, but must not wait for its own context.
   template <class First, class... Rest>
-  requires(!detail::leads_task<First>) void host_launch(First&& first, Rest&&... rest) {
+    requires(!detail::leads_task<First>)
+  void host_launch(First&& first, Rest&&... rest) {
     host_launch(unnamed(), std::forward<First>(first), std::forward<Rest>(rest)...);
   }
   template <class First, class... Rest>
-  requires(!detail::leads_task<First>) void host_launch(const task_options& options, First&& first,
-                                                        Rest&&... rest) {
+    requires(!detail::leads_task<First>)
+  void host_launch(const task_options& options, First&& first, Rest&&... rest) {
     detail::task_arguments<First, Rest...>::submit(*this, task_kind::host_launch, on_host(options),
                                                    std::forward<First>(first),
                                                    std::forward<Rest>(rest)...);
@@ -332,19 +335,18 @@ class context_ref : public untyped_context {
   /// host places run it as one job, so cut large loops into several. Throws error(unsupported)
   /// where the place runs device code only.
   template <class Space, class First, class... Rest>
-  requires(!detail::leads_task<Space>) void parallel_for(const Space& over, First&& first,
-                                                         Rest&&... rest) {
+    requires(!detail::leads_task<Space>)
+  void parallel_for(const Space& over, First&& first, Rest&&... rest) {
     parallel_for(unnamed(), over, std::forward<First>(first), std::forward<Rest>(rest)...);
   }
   template <class Space, class First, class... Rest>
-  requires(!detail::leads_task<Space>) void parallel_for(exec_place place, const Space& over,
-                                                         First&& first, Rest&&... rest) {
+    requires(!detail::leads_task<Space>)
+  void parallel_for(exec_place place, const Space& over, First&& first, Rest&&... rest) {
     parallel_for(unnamed(place), over, std::forward<First>(first), std::forward<Rest>(rest)...);
   }
   template <class Space, class First, class... Rest>
-  requires(!detail::leads_task<Space>) void parallel_for(const task_options& options,
-                                                         const Space& over, First&& first,
-                                                         Rest&&... rest) {
+    requires(!detail::leads_task<Space>)
+  void parallel_for(const task_options& options, const Space& over, First&& first, Rest&&... rest) {
     check_runs_loops(options.place);
     detail::loop_arguments<Space, First, Rest...>::submit(
         *this, options, over, std::forward<First>(first), std::forward<Rest>(rest)...);

@@ -101,8 +101,8 @@ class logical_data : public untyped_data {
   }
   /// A handle that can only read.
   template <class Other>
-  requires(std::is_same_v<const Other, T> && !std::is_const_v<Other>)
-      logical_data(const logical_data<Other, Rank>& other)  // NOLINT(google-explicit-constructor)
+    requires(std::is_same_v<const Other, T> && !std::is_const_v<Other>)
+  logical_data(const logical_data<Other, Rank>& other)  // NOLINT(google-explicit-constructor)
       : untyped_data(other), extents_(other.shape()) {}
 
   [[nodiscard]] const shape_type& shape() const noexcept { return extents_; }

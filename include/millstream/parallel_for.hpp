@@ -29,9 +29,7 @@ template <std::integral Number>
   return shape<1>(count);
 }
 template <class Space>
-concept loop_space = requires(const Space& over) {
-  to_box(over);
-};
+concept loop_space = requires(const Space& over) { to_box(over); };
 
 /// Calls `step` with the coordinates of every element, row-major.
 template <std::size_t Dimension = 0, std::size_t Rank, class Step, class... Indices>
@@ -57,8 +55,7 @@ template <class Body, class List, std::size_t Rank>
 [[nodiscard]] consteval bool accepts_loop() {
   return []<std::size_t... D>(std::index_sequence<D...>) {
     return accepts<Body, List, typename coordinate<D>::type...>();
-  }
-  (std::make_index_sequence<Rank>{});
+  }(std::make_index_sequence<Rank>{});
 }
 
 /// The erased form of a loop: one job that runs all iterations.

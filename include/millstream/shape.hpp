@@ -72,8 +72,8 @@ class shape {
   constexpr shape() noexcept = default;
   /// One extent per dimension, outermost first. Throws error(invalid_value) for a negative one.
   template <std::integral... Extents>
-  requires(sizeof...(Extents) == Rank && Rank > 0) MILLSTREAM_HOST_DEVICE
-      explicit(Rank == 1) constexpr shape(Extents... extents)
+    requires(sizeof...(Extents) == Rank && Rank > 0)
+  MILLSTREAM_HOST_DEVICE explicit(Rank == 1) constexpr shape(Extents... extents)
       : extents_{{detail::to_extent(extents)...}} {}
   constexpr shape(
       const coordinates_type& extents) noexcept {  // NOLINT(google-explicit-constructor)
@@ -156,7 +156,7 @@ class shape {
   [[no_unique_address]] detail::words<Rank> extents_;
 };
 
-shape()->shape<0>;
+shape() -> shape<0>;
 template <std::integral... Extents>
 shape(Extents...) -> shape<sizeof...(Extents)>;
 
@@ -176,13 +176,17 @@ class box {
   constexpr box() noexcept = default;
   constexpr box(const shape<Rank>& whole) noexcept  // NOLINT(google-explicit-constructor)
       : extents_(whole) {}
-  explicit constexpr box(range r0) noexcept requires(Rank == 1)
+  explicit constexpr box(range r0) noexcept
+    requires(Rank == 1)
       : box(std::array<range, Rank>{r0}) {}
-  constexpr box(range r0, range r1) noexcept requires(Rank == 2)
+  constexpr box(range r0, range r1) noexcept
+    requires(Rank == 2)
       : box(std::array<range, Rank>{r0, r1}) {}
-  constexpr box(range r0, range r1, range r2) noexcept requires(Rank == 3)
+  constexpr box(range r0, range r1, range r2) noexcept
+    requires(Rank == 3)
       : box(std::array<range, Rank>{r0, r1, r2}) {}
-  constexpr box(range r0, range r1, range r2, range r3) noexcept requires(Rank == 4)
+  constexpr box(range r0, range r1, range r2, range r3) noexcept
+    requires(Rank == 4)
       : box(std::array<range, Rank>{r0, r1, r2, r3}) {}
   explicit constexpr box(const std::array<range, Rank>& ranges) noexcept {
     std::array<std::size_t, Rank> extents{};
@@ -213,10 +217,10 @@ class box {
 
 template <std::size_t Rank>
 box(shape<Rank>) -> box<Rank>;
-box(range)->box<1>;
-box(range, range)->box<2>;
-box(range, range, range)->box<3>;
-box(range, range, range, range)->box<4>;
+box(range) -> box<1>;
+box(range, range) -> box<2>;
+box(range, range, range) -> box<3>;
+box(range, range, range, range) -> box<4>;
 
 /// A shape that also says what its elements are, for data without content.
 template <class T, std::size_t Rank>

@@ -98,9 +98,7 @@ struct view_traits<view<T, Rank>> {
 
 /// The typed dependencies; `task_dep` itself has no view.
 template <class Dep>
-concept typed_dep = requires {
-  typename std::remove_cvref_t<Dep>::binding_type;
-};
+concept typed_dep = requires { typename std::remove_cvref_t<Dep>::binding_type; };
 
 }  // namespace detail
 
@@ -263,8 +261,7 @@ template <class Body, class List, class... First>
 [[nodiscard]] consteval bool accepts() {
   return []<std::size_t... I>(std::index_sequence<I...>) {
     return std::is_invocable_v<Body&, First..., typename List::template argument<I>...>;
-  }
-  (typename List::sequence{});
+  }(typename List::sequence{});
 }
 
 /// The erased form of a task's body: what it needs to rebuild the views, and the user's callable.

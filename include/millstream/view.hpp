@@ -80,16 +80,16 @@ class view {
   /// With distances in elements for all dimensions but the last.
   constexpr view(T* data, const millstream::shape<Rank>& extents,
                  const std::array<std::size_t, (Rank > 1 ? Rank - 1 : 1)>& strides) noexcept
-      requires(Rank > 1)
+    requires(Rank > 1)
       : data_(data), shape_(extents) {
     for (std::size_t d = 0; d + 1 < Rank; ++d)
       strides_.at[d] = strides[d];
   }
   /// A window for reading on the same elements.
   template <class Other>
-  requires(std::same_as<const Other, T> && !std::same_as<Other, T>) MILLSTREAM_HOST_DEVICE
-      constexpr view(
-          const view<Other, Rank>& other) noexcept  // NOLINT(google-explicit-constructor)
+    requires(std::same_as<const Other, T> && !std::same_as<Other, T>)
+  MILLSTREAM_HOST_DEVICE constexpr view(
+      const view<Other, Rank>& other) noexcept  // NOLINT(google-explicit-constructor)
       : data_(other.data_), shape_(other.shape_), strides_(other.strides_) {}
 
   [[nodiscard]] MILLSTREAM_HOST_DEVICE constexpr T* data() const noexcept { return data_; }
@@ -128,23 +128,32 @@ class view {
     return data_[offset(static_cast<std::size_t>(indices)...)];
   }
   [[nodiscard]] MILLSTREAM_HOST_DEVICE constexpr T& operator[](std::size_t index) const
-      requires(Rank == 1) {
+    requires(Rank == 1)
+  {
     return data_[offset(index)];
   }
   /// The element of a rank-0 view.
-  [[nodiscard]] MILLSTREAM_HOST_DEVICE constexpr T& operator*() const noexcept requires(Rank == 0) {
+  [[nodiscard]] MILLSTREAM_HOST_DEVICE constexpr T& operator*() const noexcept
+    requires(Rank == 0)
+  {
     return *data_;
   }
-  [[nodiscard]] MILLSTREAM_HOST_DEVICE constexpr T* begin() const noexcept requires(Rank == 1) {
+  [[nodiscard]] MILLSTREAM_HOST_DEVICE constexpr T* begin() const noexcept
+    requires(Rank == 1)
+  {
     return data_;
   }
-  [[nodiscard]] MILLSTREAM_HOST_DEVICE constexpr T* end() const noexcept requires(Rank == 1) {
+  [[nodiscard]] MILLSTREAM_HOST_DEVICE constexpr T* end() const noexcept
+    requires(Rank == 1)
+  {
     return data_ + size();
   }
 
   /// Row (plane, ...) `index`: the view without its first dimension. Throws error(out_of_range).
   [[nodiscard]] MILLSTREAM_HOST_DEVICE constexpr view<T, (Rank > 0 ? Rank - 1 : 0)> row(
-      std::size_t index) const requires(Rank > 0) {
+      std::size_t index) const
+    requires(Rank > 0)
+  {
     detail::check_part(index + 1, extent(0), 0);
     view<T, Rank - 1> part;
     part.data_ = data_ + index * stride(0);
@@ -159,7 +168,8 @@ class view {
   /// sticks out.
   [[nodiscard]] constexpr view block(const std::array<std::size_t, Rank>& from,
                                      const millstream::shape<Rank>& extents) const
-      requires(Rank > 0) {
+    requires(Rank > 0)
+  {
     view part = *this;
     part.shape_ = extents;
     for (std::size_t d = 0; d != Rank; ++d) {

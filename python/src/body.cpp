@@ -107,8 +107,7 @@ void python_body::run(const body_call& call) {
       state_->keep(*failed);
     }
     task->over = true;
-    task->arguments.close(
-        site_, [this] { return task_name(); }, [this] { return names_; });
+    task->arguments.close(site_, [this] { return task_name(); }, [this] { return names_; });
   }
   release();
   if (failed) throw *failed;
@@ -239,14 +238,11 @@ void submit_body(const std::shared_ptr<context_state>& state, const body_argumen
   spec.symbol = what.symbol;
   spec.site = site;
   spec.deps = accesses;
-  with_details(
-      [&] {
-        return error_details{std::string(what.symbol), {}, site};
-      },
-      [&] {
-        const may_block section;
-        state->core.submit(spec, std::move(work));
-      });
+  with_details([&] { return error_details{std::string(what.symbol), {}, site}; },
+               [&] {
+                 const may_block section;
+                 state->core.submit(spec, std::move(work));
+               });
 }
 
 void bind_body(nb::module_& core) {

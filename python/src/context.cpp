@@ -467,9 +467,8 @@ void bind_context(nb::module_& core) {
   type.def(
       "__init__",
       [](py_context* self, nb::handle use_graph, nb::handle borrowed, nb::handle stream,
-         nb::handle handle, nb::handle on, nb::handle check, nb::handle trace) {
-        open(self, {use_graph, borrowed, stream, handle}, on, check, trace);
-      },
+         nb::handle handle, nb::handle on, nb::handle check,
+         nb::handle trace) { open(self, {use_graph, borrowed, stream, handle}, on, check, trace); },
       "use_graph"_a.none() = false, "borrowed"_a.none() = false, "stream"_a = nb::none(),
       "handle"_a = nb::none(), nb::kw_only(), "machine"_a = nb::none(), "check"_a.none() = false,
       "trace"_a.none() = false,

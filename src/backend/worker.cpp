@@ -41,8 +41,7 @@ status worker::add(operation&& next) {
 status worker::start_thread() {
   const auto self = std::static_pointer_cast<worker>(shared_from_this());
   std::string why;
-  if (!base::start_detached(
-          "millstream", [self] { self->serve(); }, why)) {
+  if (!base::start_detached("millstream", [self] { self->serve(); }, why)) {
     return {errc::device, base::cat(who_, " cannot start a thread for a queue (", why,
                                     "); end other threads or raise the limit of threads")};
   }

@@ -27,11 +27,15 @@ class small_vector {
   using const_iterator = const T*;
 
   small_vector() noexcept = default;
-  small_vector(const small_vector& other) requires std::copy_constructible<T> {
+  small_vector(const small_vector& other)
+    requires std::copy_constructible<T>
+  {
     append({other.begin(), other.size()});
   }
   small_vector(small_vector&& other) noexcept { take(other); }
-  small_vector& operator=(const small_vector& other) requires std::copy_constructible<T> {
+  small_vector& operator=(const small_vector& other)
+    requires std::copy_constructible<T>
+  {
     if (this == &other) return *this;
     clear();
     append({other.begin(), other.size()});

@@ -31,8 +31,9 @@ inline void append(std::string& out, bool part) {
 /// Numbers as `std::to_chars` writes them: no locale, floating point in the shortest form that
 /// reads back to the same value.
 template <class Number>
-requires((std::integral<Number> && !std::same_as<Number, bool> && !std::same_as<Number, char>) ||
-         std::floating_point<Number>) void append(std::string& out, Number part) {
+  requires((std::integral<Number> && !std::same_as<Number, bool> && !std::same_as<Number, char>) ||
+           std::floating_point<Number>)
+void append(std::string& out, Number part) {
   char digits[64];
   const auto end = std::to_chars(digits, digits + sizeof digits, part).ptr;
   out.append(digits, end);

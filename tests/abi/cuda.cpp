@@ -45,10 +45,9 @@ template <class OurAnswer, class... Ours, class TheirAnswer, class... Theirs>
 struct same<OurAnswer(Ours...), TheirAnswer(Theirs...)>
     : std::bool_constant<sizeof...(Ours) == sizeof...(Theirs)> {};
 template <class... Ours, class... Theirs>
-requires(sizeof...(Ours) ==
-         sizeof...(Theirs)) struct same<abi::result(Ours...), CUresult(Theirs...)>
-    : std::bool_constant<(same<Ours, Theirs>::value && ...)> {
-};
+  requires(sizeof...(Ours) == sizeof...(Theirs))
+struct same<abi::result(Ours...), CUresult(Theirs...)>
+    : std::bool_constant<(same<Ours, Theirs>::value && ...)> {};
 
 static_assert(same<int*, int*>::value && !same<int*, unsigned*>::value);
 static_assert(!same<std::uint32_t, std::uint64_t>::value && !same<abi::stream, abi::uuid*>::value);

@@ -98,10 +98,11 @@ void add_filter(const std::string& more) {
 bool still_fails(const std::string& promise) {
   const std::string filter = "--gtest_filter=" + promise;
   const std::string backend_argument = "--backend=" + options().with->name;
+  const std::string devices_argument = "--devices=" + std::to_string(options().devices);
   const pid_t child = fork();
   if (child == 0) {
-    execl("/proc/self/exe", "millstream_conformance", backend_argument.c_str(), "--expect-failure",
-          filter.c_str(), nullptr);
+    execl("/proc/self/exe", "millstream_conformance", backend_argument.c_str(),
+          devices_argument.c_str(), "--expect-failure", filter.c_str(), nullptr);
     _exit(127);
   }
   int ended = 0;

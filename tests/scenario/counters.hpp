@@ -12,7 +12,7 @@ namespace millstream::scenario {
 
 struct counter {
   std::string_view name;
-  std::uint64_t context_stats::*value;
+  std::uint64_t context_stats::* value;
 };
 
 inline constexpr std::array<counter, 8> counters{{

@@ -130,7 +130,6 @@ status device::release(void* block, std::size_t bytes, backend::queue& order) {
 }
 
 memory_info device::memory() const noexcept {
-  if (base::forked_child() || !state_->open()) return {};
   return {state_->memory().total(), state_->memory().used()};
 }
 

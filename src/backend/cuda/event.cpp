@@ -85,7 +85,7 @@ result<std::shared_ptr<raw_event>> raw_event::make(device_state& on) {
   if (status failed = on.check("make an event", on.api()->cuEventCreate(&made, flags)); !failed) {
     return failed;
   }
-  return std::make_shared<raw_event>(on, made);
+  return std::make_shared<raw_event>(on.root(), made);
 }
 
 raw_event::~raw_event() {
@@ -135,7 +135,8 @@ result<std::shared_ptr<raw_event>> event::claim(device_state& on) {
   {
     const std::scoped_lock hold(mutex_);
     // With another reference somebody polls it: a later record would move the mark under them.
-    const bool fits = mark_.raw != nullptr && &mark_.raw->on == &on && mark_.raw.use_count() == 1;
+    const bool fits =
+        mark_.raw != nullptr && &mark_.raw->on == &on.root() && mark_.raw.use_count() == 1;
     if (fits) return mark_.raw;
   }
   return raw_event::make(on);

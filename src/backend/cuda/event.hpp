@@ -17,7 +17,8 @@ class device_state;
 struct machine_state;
 
 /// An event of the driver, without timing. Destroyed with the last reference, which the driver
-/// allows while a record or wait is in flight. Whoever refers to it also keeps `on` alive.
+/// allows while a record or wait is in flight. Whoever refers to it also keeps `on` alive, which is
+/// the whole device where it was made for a partition.
 class raw_event {
  public:
   /// The device is open. Legal under capture.

@@ -51,10 +51,26 @@ result<void*> host_memory::allocate(block_cache::kind what, std::size_t bytes,
   return taken;
 }
 
+// A mark in somebody else's context must not stay with the machine, which may outlive it.
+result<mark> host_memory::tail_of(any_queue& order, const std::string& who) {
+  auto tail = order.tail();
+  if (!tail || order.native() == nullptr || tail.value().captured) return tail;
+  const device_state& made_on = order.native()->on.root();
+  auto own = device_of(of_, made_on.index(), who);
+  if (!own) return own.take_status();
+  if (own.value() == &made_on) return tail;
+  auto helper = own.value()->take_stream();
+  if (!helper) return helper.take_status();
+  status waits = helper.value()->wait(tail.value());
+  tail = waits ? helper.value()->record() : result<mark>(std::move(waits));
+  own.value()->give_back(std::move(helper.value()));
+  return tail;
+}
+
 status host_memory::release(block_cache::kind what, void* block, std::size_t bytes,
                             any_queue& order, const std::string& who) {
   if (block == nullptr) return {};
-  auto last_use = order.tail();
+  auto last_use = tail_of(order, who);
   if (!last_use) return last_use.take_status();
   auto removed = store_of(what).blocks.remove(block, bytes, who);
   if (!removed) return removed.take_status();

@@ -45,6 +45,7 @@ class host_memory {
     int users = 0;
     bool ours = false;  // to unlock
   };
+  [[nodiscard]] result<mark> tail_of(any_queue& order, const std::string& who);
   [[nodiscard]] bool is_registered(const byte_span& span) const noexcept;
   [[nodiscard]] bool join_range(void* block, std::size_t bytes, status& answer);
 

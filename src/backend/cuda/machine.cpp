@@ -185,11 +185,9 @@ status add_devices(machine_state& state, int wanted) {
   return {};
 }
 
-/// Whatever its code, a failure means that this machine is not there.
 status open_first(machine_state& state) {
   device_state& first = *state.devices[static_cast<std::size_t>(current_index(state))];
-  status opened = first.open();
-  if (!opened) return {errc::unavailable, opened.text()};
+  if (status failed = first.open(); !failed) return failed;
   state.first = &first;
   return {};
 }
@@ -207,8 +205,10 @@ machine_result open_with(const open_options& options, const std::string& library
     auto loaded = driver::load(library);
     if (!loaded) return loaded.take_status();
     auto state = std::make_shared<machine_state>(std::move(loaded.value()));
-    if (status failed = add_devices(*state, options.devices); !failed) return failed;
-    if (status failed = open_first(*state); !failed) return failed;
+    // Whatever the driver's reason, a failure means that this machine is not there.
+    status there = add_devices(*state, options.devices);
+    if (there) there = open_first(*state);
+    if (!there) return status(errc::unavailable, there.text());
     state->bits = ask_bits(*state);
     base::note_machine_opened();
     return std::unique_ptr<backend::machine>(std::make_unique<machine>(std::move(state)));

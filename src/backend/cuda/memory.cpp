@@ -48,10 +48,6 @@ status device_memory::open() {
     return {errc::unavailable,
             base::cat(of_.who(), " cannot allocate in stream order; use another device")};
   }
-  if (status failed = of_.check("tell its memory", api->cuDeviceTotalMem(&total_, of_.ordinal()));
-      !failed) {
-    return failed;
-  }
   abi::memory_pool_properties properties{};
   properties.type = abi::allocation_type::pinned;
   properties.location = {abi::location_type::at_device, of_.ordinal()};

@@ -39,7 +39,7 @@ class block_table {
 /// up for long, and whoever got its memory would be too.
 class device_memory {
  public:
-  explicit device_memory(device_state& of) : of_(of) {}
+  device_memory(device_state& of, std::size_t total) : of_(of), total_(total) {}
   /// In the device's context. `unavailable` where the device has no such pools.
   status open();
   void close() noexcept;
@@ -64,7 +64,7 @@ class device_memory {
 
   device_state& of_;
   abi::memory_pool pool_ = nullptr;
-  std::size_t total_ = 0;
+  const std::size_t total_;
   block_table blocks_;
 };
 

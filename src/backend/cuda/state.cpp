@@ -11,13 +11,31 @@
 #include "backend/guarded.hpp"
 
 namespace millstream::backend::cuda {
+namespace {
+
+/// The driver still refers to parts of such a stream.
+void keep_for_good(std::unique_ptr<stream> busy) noexcept {
+  static std::mutex mutex;  // guards `kept`; innermost
+  static auto* const kept = new std::vector<std::unique_ptr<stream>>;
+  const std::scoped_lock hold(mutex);
+  try {
+    kept->push_back(std::move(busy));
+  } catch (const std::bad_alloc&) {
+    static_cast<void>(busy.release());
+  }
+}
+
+}  // namespace
 
 device_state::device_state(machine_state& machine, device_home home, device_state* whole)
     : machine_(machine),
       home_(std::move(home)),
       whole_(whole),
       who_(base::cat("device ", base::quoted(home_.name))) {
-  if (whole_ == nullptr) memory_ = std::make_unique<device_memory>(*this);
+  if (whole_ != nullptr) return;
+  std::size_t total = 0;
+  const abi::result answer = api()->cuDeviceTotalMem(&total, home_.ordinal);
+  memory_ = std::make_unique<device_memory>(*this, answer == abi::result::success ? total : 0);
 }
 
 device_state::~device_state() = default;
@@ -27,7 +45,7 @@ const driver& device_state::api() const noexcept {
 }
 
 status device_state::open() noexcept {
-  if (lost_.load(std::memory_order_acquire)) return lost_status();
+  if (root().lost_.load(std::memory_order_acquire)) return root().lost_status();
   if (context() != nullptr) return {};
   return guarded(who_, [&] {
     const std::scoped_lock hold(open_mutex_);
@@ -49,31 +67,41 @@ status device_state::open_now() {
       return {errc::unavailable, base::cat(who_, " cannot be opened: ", api().describe(answer),
                                            "; use another device or free this one")};
     }
-    retained_ = true;
   }
-  const context_guard in(api(), own);
-  if (status failed = check("enter its context", in.answer()); !failed) return failed;
-  if (status failed = memory_->open(); !failed) return failed;
+  if (status failed = enter(own); !failed) {
+    memory_->close();
+    if (home_.foreign == nullptr) api()->cuDevicePrimaryCtxRelease(home_.ordinal);
+    return failed;
+  }
   context_.store(own, std::memory_order_release);
   return {};
+}
+
+status device_state::enter(abi::context own) {
+  const context_guard in(api(), own);
+  status entered = check("enter its context", in.answer());
+  return entered ? memory_->open() : std::move(entered);
 }
 
 status device_state::check(std::string_view what, abi::result answer) noexcept {
   if (answer == abi::result::success) return {};
   status failed = api().failed(who_, what, answer);
-  if (!is_sticky(answer)) return failed;
+  return is_sticky(answer) ? root().note_loss(failed.text()) : std::move(failed);
+}
+
+status device_state::note_loss(const std::string& text) noexcept {
   const status noted = guarded(who_, [&]() -> status {
-    const std::scoped_lock hold(mutex_);
-    if (lost_text_.empty()) lost_text_ = failed.text();
+    const std::scoped_lock hold(loss_mutex_);
+    if (lost_text_.empty()) lost_text_ = text;
     return {};
   });
   lost_.store(true, std::memory_order_release);
-  return noted ? lost_status() : std::move(failed);
+  return noted ? lost_status() : status(errc::device_lost);
 }
 
 status device_state::lost_status() noexcept {
   return guarded(who_, [&] {
-    const std::scoped_lock hold(mutex_);
+    const std::scoped_lock hold(loss_mutex_);
     return status(errc::device_lost,
                   base::cat(lost_text_, "; nothing more can run there, restart the process"));
   });
@@ -133,27 +161,38 @@ status device_state::reach(device_state& other) {
   if (&other == this) return {};
   {
     const std::scoped_lock hold(mutex_);
-    if (std::find(reached_.begin(), reached_.end(), &other) != reached_.end()) return {};
+    const auto is_in = [&](const std::vector<const device_state*>& list) {
+      return std::find(list.begin(), list.end(), &other) != list.end();
+    };
+    if (is_in(reached_)) return {};
+    if (is_in(out_of_reach_)) return unreachable(other);
   }
   int can = 0;
-  abi::result answer = api()->cuDeviceCanAccessPeer(&can, home_.ordinal, other.ordinal());
+  const abi::result answer = api()->cuDeviceCanAccessPeer(&can, home_.ordinal, other.ordinal());
   if (status failed = check("ask whether it reaches another device", answer); !failed) {
     return failed;
   }
-  if (can == 0) {
-    return {errc::unsupported,
-            base::cat(who_, " cannot reach memory of ", other.who(), "; copy it instead")};
+  if (can != 0) {
+    if (status failed = open_way_to(other); !failed) return failed;
   }
+  const std::scoped_lock hold(mutex_);
+  (can != 0 ? reached_ : out_of_reach_).push_back(&other);
+  return can != 0 ? status{} : unreachable(other);
+}
+
+status device_state::unreachable(const device_state& other) const {
+  return {errc::unsupported,
+          base::cat(who_, " cannot reach memory of ", other.who(), "; copy it instead")};
+}
+
+status device_state::open_way_to(device_state& other) {
   const context_guard in(api(), context());
   const relaxed_capture allowed(api());
-  answer = api()->cuCtxEnablePeerAccess(other.context(), 0);
+  const abi::result answer = api()->cuCtxEnablePeerAccess(other.context(), 0);
   if (answer != abi::result::peer_access_already_enabled) {
     if (status failed = check("reach another device", answer); !failed) return failed;
   }
-  if (status failed = other.memory().let_in(*this); !failed) return failed;
-  const std::scoped_lock hold(mutex_);
-  reached_.push_back(&other);
-  return {};
+  return other.memory().let_in(*this);
 }
 
 void device_state::retire(std::unique_ptr<loaded_module> gone) noexcept {
@@ -189,28 +228,28 @@ bool device_state::is_idle() noexcept {
 
 void device_state::close(bool machine_is_idle) noexcept {
   if (context() == nullptr) return;
-  {
-    const context_guard in(api(), context());
-    for (std::unique_ptr<stream>& each : streams_) {
-      if (each->is_idle()) {
-        each->close();
-      } else {
-        static_cast<void>(each.release());  // the driver still refers to parts of it
-      }
+  const context_guard in(api(), context());
+  for (std::unique_ptr<stream>& each : streams_) {
+    if (each->is_idle()) {
+      each->close();
+    } else {
+      each->tail()->close();
+      keep_for_good(std::move(each));
     }
-    streams_.clear();
-    if (machine_is_idle) {
-      for (const std::unique_ptr<loaded_module>& each : modules_)
-        api()->cuModuleUnload(each->handle);
-    }
-    modules_.clear();
-    if (memory_ != nullptr) memory_->close();
   }
+  streams_.clear();
+  if (machine_is_idle) {
+    for (const std::unique_ptr<loaded_module>& each : modules_)
+      api()->cuModuleUnload(each->handle);
+  }
+  modules_.clear();
+  if (memory_ != nullptr) memory_->close();
 }
 
 void device_state::leave_context() noexcept {
   if (home_.partition != nullptr) api()->cuGreenCtxDestroy(home_.partition);
-  if (retained_) api()->cuDevicePrimaryCtxRelease(home_.ordinal);
+  const bool retained = whole_ == nullptr && home_.foreign == nullptr && context() != nullptr;
+  if (retained) api()->cuDevicePrimaryCtxRelease(home_.ordinal);
 }
 
 machine_state::machine_state(std::shared_ptr<const driver> loaded)

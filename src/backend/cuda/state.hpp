@@ -70,8 +70,10 @@ class device_state {
   void give_back(std::unique_ptr<stream> gone) noexcept;
 
   [[nodiscard]] device_memory& memory() noexcept { return whole_ ? whole_->memory() : *memory_; }
+  /// The device whose context this is: the whole one for a partition.
+  [[nodiscard]] device_state& root() noexcept { return whole_ ? *whole_ : *this; }
 
-  /// Lets this device reach memory of the other one, once.
+  /// Lets this device reach memory of the other one, once. `unsupported` where it cannot.
   status reach(device_state& other);
 
   /// A module whose program is gone; unloaded when its last launch has ended.
@@ -87,9 +89,13 @@ class device_state {
 
  private:
   status open_now();
+  status enter(abi::context own);
+  status note_loss(const std::string& text) noexcept;
   [[nodiscard]] std::unique_ptr<stream> take_idle() noexcept;
   [[nodiscard]] result<std::unique_ptr<stream>> make_stream();
   status lost_status() noexcept;
+  status open_way_to(device_state& other);
+  [[nodiscard]] status unreachable(const device_state& other) const;
 
   machine_state& machine_;
   const device_home home_;
@@ -100,13 +106,17 @@ class device_state {
   std::unique_ptr<device_memory> memory_;
 
   std::mutex open_mutex_;  // guards the opening; outermost: the driver is called under it
-  bool retained_ = false;
 
-  std::mutex mutex_;  // guards the members below; innermost but for asking streams
+  std::mutex loss_mutex_;  // guards lost_text_; innermost
   std::string lost_text_;
+
+  // Guards the members below. The driver is asked for marks and streams under it, which takes
+  // loss_mutex_ if it fails.
+  std::mutex mutex_;
   std::vector<std::unique_ptr<stream>> streams_;  // nobody's; work may still be in them
   std::vector<std::unique_ptr<loaded_module>> modules_;
   std::vector<const device_state*> reached_;
+  std::vector<const device_state*> out_of_reach_;
 };
 
 /// Lives until the machine is closed and the last object of it is gone, work of host queues

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/stream.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "backend/block.hpp"
@@ -49,6 +51,11 @@ void stream_tail::close() noexcept {
   const std::scoped_lock hold(mutex_);
   closed_ = true;
   if (tail) last_ = std::move(tail.value());
+}
+
+void stream_tail::close_idle() noexcept {
+  const std::scoped_lock hold(mutex_);
+  closed_ = true;
 }
 
 stream::stream(device_state& of_device, abi::stream of_driver, owner whose)
@@ -148,7 +155,7 @@ void stream::leave() noexcept {
 
 void stream::close() noexcept {
   if (of == owner::us) {
-    tail_->close();
+    tail_->close_idle();
     on.api()->cuStreamDestroy(raw);
   }
   for (void*& buffer : {std::ref(small_staging_), std::ref(large_staging_)}) {
@@ -190,7 +197,10 @@ status stream::copy(const copy_request& request) {
   // A graph copies pageable memory at its turn, too.
   if (captured.value()) return copy_by_driver(request);
   // The driver would move memory between host addresses inside of the call.
-  if (to_host && from_host) return on_host(request);
+  if (to_host && from_host) {
+    return for_each_part(joined(request), host_move_bytes,
+                         [&](const copy_request& part) { return on_host(part); });
+  }
   auto spans = check_copy(request, on.who());
   if (!spans) return spans.take_status();
   const byte_span& host_side = to_host ? spans.value().to : spans.value().from;
@@ -202,7 +212,7 @@ status stream::fill(const fill_request& request) {
   if (request.home == memory_home::host) {
     auto captured = is_capturing();
     if (!captured) return captured.take_status();
-    if (!captured.value()) return on_host(request);
+    if (!captured.value()) return fill_on_host(request);
     const auto start = reinterpret_cast<std::uintptr_t>(request.to);
     if (!on.machine().host->is_pinned({start, start + request.bytes})) {
       return {errc::unsupported,
@@ -215,6 +225,17 @@ status stream::fill(const fill_request& request) {
   const int home = static_cast<int>(request.home);
   if (home < 0 || home == on.index()) return fill_device(request);
   return elsewhere(home, [&](stream& there) { return there.fill_device(request); });
+}
+
+status stream::fill_on_host(const fill_request& request) {
+  fill_request part = request;
+  const std::size_t most = host_move_bytes / request.pattern_bytes * request.pattern_bytes;
+  for (std::size_t done = 0; done < request.bytes; done += part.bytes) {
+    part.to = static_cast<std::byte*>(request.to) + done;
+    part.bytes = std::min(most, request.bytes - done);
+    if (status failed = on_host(part); !failed) return failed;
+  }
+  return {};
 }
 
 status stream::on_host(const host_turns::work& what) {

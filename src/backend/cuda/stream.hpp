@@ -18,8 +18,9 @@ struct stream_tail {
   /// The tail of the stream now, or when it was closed. A captured mark while it is captured. Any
   /// thread.
   [[nodiscard]] result<mark> now();
-  /// The stream may be gone after this.
+  /// The stream, and for an idle one the device, may be gone after this.
   void close() noexcept;
+  void close_idle() noexcept;
 
   device_state& on;
   const abi::stream raw;
@@ -78,6 +79,7 @@ class stream {
   status on_host(const host_turns::work& what);
   status wait_outside(const mark& what);
   status fill_device(const fill_request& request);
+  status fill_on_host(const fill_request& request);
   /// Work for memory of another device: a stream of that one joins in for a moment.
   template <class Body>
   status elsewhere(int home, Body&& body);
@@ -92,6 +94,8 @@ class stream {
   void* large_staging_ = nullptr;
 };
 
+/// Moves by the driver's thread are short, so that those of other streams come in between.
+inline constexpr std::size_t host_move_bytes = std::size_t{16} << 20U;
 /// Pageable copies go through pieces of this size.
 inline constexpr std::size_t large_staging_bytes = std::size_t{4} << 20U;
 inline constexpr std::size_t small_staging_bytes = std::size_t{64} << 10U;

@@ -152,8 +152,7 @@ bool scheduler::have_thread() noexcept {
   try {
     std::string why;
     const auto self = shared_from_this();
-    started_ = base::start_detached(
-        "millstream", [self] { self->serve(); }, why);
+    started_ = base::start_detached("millstream", [self] { self->serve(); }, why);
   } catch (const std::bad_alloc&) {
     started_ = false;
   }

@@ -35,6 +35,7 @@ struct block {
   context owner = nullptr;
   storage data;                              // null while not allocated in stream order
   bool free_was_queued = false;              // no call may name it any more
+  bool is_of_graph = false;                  // comes and goes with the launches of a graph
   std::shared_ptr<pool_state> pool;          // of stream-ordered memory
   std::shared_ptr<physical_state> physical;  // of mapped ranges
   std::map<int, access_flags> access;        // of mapped ranges: device -> may; -1 = the host

@@ -82,19 +82,19 @@ result planned(call& in, row which) {
   return fired.answer;
 }
 
-result answer(call& in, row which, const std::function<result(call&)>& body) {
-  const result fault = planned(in, which);
+result answer(call& in, const call_shape& shape, const void* const* arguments) {
+  const result fault = planned(in, shape.which);
   if (fault != result::success) return fault;
-  if (is_in(plain_rows, which)) return body(in);
+  if (is_in(plain_rows, shape.which)) return shape.body(in, arguments);
   require(in.all.initialised, result::not_initialized);
-  if (!is_in(context_free_rows, which)) static_cast<void>(in.current_or_none());
-  if (info_of(which).unsafe_in_capture) refuse_unsafe_call(in);
-  return body(in);
+  if (!is_in(context_free_rows, shape.which)) static_cast<void>(in.current_or_none());
+  if (info_of(shape.which).unsafe_in_capture) refuse_unsafe_call(in);
+  return shape.body(in, arguments);
 }
 
-result answer_guarded(call& in, row which, const std::function<result(call&)>& body) noexcept {
+result answer_guarded(call& in, const call_shape& shape, const void* const* arguments) noexcept {
   try {
-    return answer(in, which, body);
+    return answer(in, shape, arguments);
   } catch (const refusal& refused) {
     return refused.code;
   } catch (const device_fault& fault) {
@@ -106,19 +106,31 @@ result answer_guarded(call& in, row which, const std::function<result(call&)>& b
   }
 }
 
+void note_arguments(logged_call& record, const call_shape& shape, const void* const* arguments) {
+  record.words = shape.argument_count;
+  for (std::size_t i = 0; i < shape.argument_count; ++i)
+    record.argument[i] = record.answer == result::success ? shape.words[i].after(arguments[i])
+                                                          : shape.words[i].before(arguments[i]);
+}
+
 }  // namespace
 
-result pass(logged_call& record, const std::function<result(call&)>& body) noexcept {
+result pass(const call_shape& shape, const void* const* arguments) noexcept {
   if (is_forked_child()) return result::not_initialized;
   state& all = the_state();
   std::unique_lock hold(all.mutex);
   call in{all, hold, this_thread(all)};
-  all.log.count(record.which);
+  all.log.count(shape.which);
   all.thread.note_call();
+  logged_call record;
+  record.which = shape.which;
   record.thread = in.thread.number;
   record.answer =
-      driver_thread::is_inside() ? result::not_permitted : answer_guarded(in, record.which, body);
-  all.log.note(record);
+      driver_thread::is_inside() ? result::not_permitted : answer_guarded(in, shape, arguments);
+  if (all.log.wants_calls()) {
+    note_arguments(record, shape, arguments);
+    all.log.note(record);
+  }
   return record.answer;
 }
 

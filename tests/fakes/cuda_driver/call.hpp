@@ -5,9 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tests/fakes/cuda_driver/rows.hpp"
@@ -70,9 +69,24 @@ void refuse_unsafe_call(call& in);
 void refuse_captured(call& in, const stream_ptr& of);
 void refuse_implicit_dependence(call& in, const stream_ptr& on);
 
+/// An argument as a word of the log. Where the call stores a handle or an address, that is seen
+/// afterwards.
+struct argument_words {
+  std::uint64_t (*before)(const void* argument);
+  std::uint64_t (*after)(const void* argument);
+};
+
+/// What is known of an entry point at compile time, so that the rest is compiled only once.
+struct call_shape {
+  row which;
+  result (*body)(call& in, const void* const* arguments);
+  std::size_t argument_count;
+  const argument_words* words;
+};
+
 /// What every call passes: counts and logs it, answers planned faults and those of a broken
-/// context, and turns what the body throws into an answer.
-[[nodiscard]] result pass(logged_call& record, const std::function<result(call&)>& body) noexcept;
+/// context, and turns what the body throws into an answer. `arguments` points to each argument.
+[[nodiscard]] result pass(const call_shape& shape, const void* const* arguments) noexcept;
 
 namespace detail {
 
@@ -106,13 +120,10 @@ std::uint64_t to_word_after(Value value) noexcept {
   }
 }
 
-template <class Convert, class... Values>
-void note(logged_call& record, Convert convert, Values... values) noexcept {
-  static_assert(sizeof...(Values) <= logged_words);
-  record.words = 0;
-  ((record.argument[record.words++] = convert(values)), ...);
-  static_cast<void>(convert);
-}
+template <class Value>
+inline constexpr argument_words words_of{
+    [](const void* argument) { return to_word(*static_cast<const Value*>(argument)); },
+    [](const void* argument) { return to_word_after(*static_cast<const Value*>(argument)); }};
 
 }  // namespace detail
 
@@ -121,19 +132,23 @@ template <row Row, auto* Body>
 struct entry;
 template <row Row, class... Arguments, result (*Body)(call&, Arguments...)>
 struct entry<Row, Body> {
+  static_assert(sizeof...(Arguments) <= logged_words);
+
   static result run(Arguments... arguments) noexcept {
-    logged_call record;
-    record.which = Row;
-    detail::note(
-        record, [](auto value) { return detail::to_word(value); }, arguments...);
-    const auto body = [&](call& in) {
-      const result answer = Body(in, arguments...);
-      if (answer == result::success)
-        detail::note(
-            record, [](auto value) { return detail::to_word_after(value); }, arguments...);
-      return answer;
-    };
-    return pass(record, std::cref(body));
+    const void* const given[] = {&arguments..., nullptr};
+    return pass({Row, &unpack, sizeof...(Arguments), words}, given);
+  }
+
+ private:
+  static constexpr argument_words words[] = {detail::words_of<Arguments>..., {}};
+
+  static result unpack(call& in, const void* const* given) {
+    return unpack_each(in, given, std::index_sequence_for<Arguments...>{});
+  }
+  template <std::size_t... Index>
+  static result unpack_each(call& in, [[maybe_unused]] const void* const* given,
+                            std::index_sequence<Index...> /*all*/) {
+    return Body(in, *static_cast<const Arguments*>(given[Index])...);
   }
 };
 

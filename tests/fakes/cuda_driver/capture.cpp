@@ -129,7 +129,7 @@ bool join_capture(const stream_ptr& on, const event_ptr& mark) {
     spoil(*on->capture);
     throw refusal{result::stream_capture_isolation};
   }
-  require(!theirs->ended, result::captured_event);
+  require(!theirs->ended);
   refuse_spoilt(*theirs);
   if (on->capture == nullptr) {
     require(!on->legacy, result::stream_capture_implicit);
@@ -239,12 +239,13 @@ result cuStreamEndCapture(call& in, stream on, graph* captured) {
     spoil(*ending);
     throw refusal{result::stream_capture_unmatched};
   }
-  require(ending->mode == capture_mode::relaxed || ending->thread == in.thread.number,
-          result::stream_capture_wrong_thread);
+  // Another thread ends the capture, but gets nothing.
+  const bool may_end = ending->mode == capture_mode::relaxed || ending->thread == in.thread.number;
   const bool joined = all_joined(*ending, *here);
   end(in.all, *ending);
-  const bool good = joined && !ending->invalid;
+  const bool good = may_end && joined && !ending->invalid;
   if (!good && ending->graph_is_new) destroy_graph(in, ending->into);
+  require(may_end, result::stream_capture_wrong_thread);
   refuse_spoilt(*ending);
   require(joined, result::stream_capture_unjoined);
   *captured = ending->into->handle;

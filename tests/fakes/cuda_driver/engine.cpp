@@ -205,7 +205,8 @@ void engine::pause(std::unique_lock<std::mutex>& hold) {
   changed_.wait_until(hold, std::chrono::system_clock::now() + look_again);
 }
 
-void engine::finish(std::unique_lock<std::mutex>& hold, const op_ptr& what) {
+// By value: the stream whose tail it is may get another one while the mutex is let go.
+void engine::finish(std::unique_lock<std::mutex>& hold, op_ptr what) {
   if (what == nullptr || what->done()) return;
   hurry(what);
   // Under a seed half of the waits run only what they need, which leaves the rest undone.

@@ -91,7 +91,7 @@ class engine {
   void complete(operation& what);
   /// Runs operations until this one is done. `hold` owns the fake's mutex; it is let go in
   /// between.
-  void finish(std::unique_lock<std::mutex>& hold, const op_ptr& what);
+  void finish(std::unique_lock<std::mutex>& hold, op_ptr what);
   /// Lets go of the mutex until something may have changed.
   void pause(std::unique_lock<std::mutex>& hold);
   /// Forgets everything queued.

@@ -52,7 +52,8 @@ result record(call& in, event mark, stream on, bool external) {
 
 void refuse_captured_event(const event_state& of) {
   if (of.captured_in == nullptr) return;
-  if (!of.captured_in->ended) spoil(*of.captured_in);
+  require(!of.captured_in->ended);
+  spoil(*of.captured_in);
   throw refusal{result::captured_event};
 }
 

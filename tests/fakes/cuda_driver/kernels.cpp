@@ -137,8 +137,8 @@ std::vector<parameter> lay_out() {
 template <class... Parameters>
 builtin_kernel make(const char* name, turn (*body)(const kernel_run&, Parameters...)) {
   const std::vector<parameter> layout = lay_out<Parameters...>();
-  const auto run =
-      [ layout, body ]<std::size_t... Index>(const kernel_run& in, std::index_sequence<Index...>) {
+  const auto run = [layout, body]<std::size_t... Index>(const kernel_run& in,
+                                                        std::index_sequence<Index...>) {
     return body(in, unpack<Parameters>(in.arguments, layout[Index])...);
   };
   return {name, layout, [run](const kernel_run& in) {

@@ -32,6 +32,7 @@ class call_log {
   void clear_counts() noexcept { counts_.fill(0); }
 
   void turn(bool on);
+  [[nodiscard]] bool wants_calls() const noexcept { return on_ || file_ != nullptr; }
   /// One line a call, written through, so that it is complete whenever the process ends.
   void write_to(const std::string& path);
   void note(const logged_call& what);

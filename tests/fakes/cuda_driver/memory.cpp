@@ -57,6 +57,7 @@ block_ptr plan_block(call& in, const context_ptr& owner, int device, std::size_t
 }
 
 void end_block(state& all, const block_ptr& gone) {
+  if (all.memory.find(gone->base) != gone) return;
   if (gone->pool != nullptr) {
     gone->pool->used_bytes -= gone->bytes;
     gone->pool->cached_bytes += gone->bytes;
@@ -93,6 +94,7 @@ result cuMemFree(call& in, device_pointer gone) {
   const block_ptr found = in.all.memory.find(gone);
   require(is_base(found, gone));
   require(found->kind == block_kind::device || found->kind == block_kind::managed);
+  found->free_was_queued = true;  // the mutex is let go while this waits
   finish_context(in, here);
   end_block(in.all, found);
   return result::success;

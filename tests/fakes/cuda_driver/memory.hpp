@@ -15,7 +15,8 @@ void take_device_bytes(call& in, int device, std::size_t bytes);
 /// A block of addresses of a device, without bytes behind it yet.
 [[nodiscard]] block_ptr plan_block(call& in, const context_ptr& owner, int device,
                                    std::size_t bytes);
-/// The block is no more; its bytes are free, or kept by its pool.
+/// The block is no more; its bytes are free, or kept by its pool. Does nothing the second time: its
+/// context may have ended before the work that would free it.
 void end_block(state& all, const block_ptr& gone);
 
 }  // namespace fake_cuda

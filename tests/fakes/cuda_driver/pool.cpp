@@ -36,8 +36,22 @@ pool_ptr pool_of(call& in, memory_pool handle) {
   return found;
 }
 
-op_ptr make_allocation(const block_ptr& what, const context_ptr& owner) {
-  return make_operation("allocation", owner, [what] {
+/// Ends a block that belongs to a graph, with the last of the graph and its launches.
+class graph_memory {
+ public:
+  graph_memory(state& all, block_ptr what) : all_(all), what_(std::move(what)) {}
+  graph_memory(const graph_memory&) = delete;
+  graph_memory& operator=(const graph_memory&) = delete;
+  ~graph_memory() { end_block(all_, what_); }
+
+ private:
+  state& all_;
+  block_ptr what_;
+};
+
+op_ptr make_allocation(const block_ptr& what, const std::shared_ptr<graph_memory>& keeper,
+                       const context_ptr& owner) {
+  return make_operation("allocation", owner, [what, keeper] {
     what->data = make_storage(what->bytes);
     return turn::done;
   });
@@ -46,15 +60,18 @@ op_ptr make_allocation(const block_ptr& what, const context_ptr& owner) {
 device_pointer allocate(call& in, std::size_t bytes, const pool_ptr& from, stream on) {
   require(bytes > 0);
   const stream_ptr here = in.at(on);
+  if (here->capture == nullptr) refuse_unsafe_call(in);
   const block_ptr fresh = plan_block(in, here->owner, from->device, bytes);
   fresh->pool = from;
+  fresh->is_of_graph = here->capture != nullptr;
   from->used_bytes += bytes;
   from->cached_bytes -= std::min(from->cached_bytes, bytes);
+  const auto keeper = fresh->is_of_graph ? std::make_shared<graph_memory>(in.all, fresh) : nullptr;
   try {
     issue(in, here, node_type::memory_allocation,
-          [fresh, owner = here->owner] { return make_allocation(fresh, owner); });
+          [fresh, keeper, owner = here->owner] { return make_allocation(fresh, keeper, owner); });
   } catch (const refusal&) {
-    end_block(in.all, fresh);
+    if (keeper == nullptr) end_block(in.all, fresh);
     throw;
   }
   return fresh->base;
@@ -71,7 +88,7 @@ op_ptr make_free(state& all, const block_ptr& what, const context_ptr& owner) {
   return made;
 }
 
-/// Inside a graph a block comes and goes with each launch, and keeps its address.
+/// The block keeps its address for the next launch.
 op_ptr make_graph_free(const block_ptr& what, const context_ptr& owner) {
   return make_operation("free", owner, [what] {
     if (what->data == nullptr)
@@ -206,6 +223,7 @@ result cuMemFreeAsync(call& in, device_pointer gone, stream on) {
   require(found != nullptr && found->base == gone && found->kind == block_kind::device);
   require(!found->free_was_queued);
   const bool is_recorded = here->capture != nullptr;
+  require(!is_recorded || found->is_of_graph);
   issue(in, here, node_type::memory_free, [all = &in.all, found, owner = here->owner, is_recorded] {
     return is_recorded ? make_graph_free(found, owner) : make_free(*all, found, owner);
   });

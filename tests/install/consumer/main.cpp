@@ -22,7 +22,8 @@ int main() {
   auto lx = ctx.logical_data(x);
   auto ly = ctx.logical_data(y);
   ctx.task(lx.read(), ly.rw(), [](auto from, auto to) {
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] += 3.0 * from[i];
+    for (std::size_t i = 0; i < to.size(); ++i)
+      to[i] += 3.0 * from[i];
   });
   ctx.finalize();
   std::printf("millstream %s: %g\n", MILLSTREAM_VERSION, y[3]);

@@ -91,8 +91,7 @@ TEST_F(Failures, RaiseOfNothingThrowsNothing) {
 }
 
 TEST_F(Failures, ForeignExceptionTypesAreKept) {
-  run(
-      on_, {}, {t_.write()}, [](const body_call&) { throw 42; }, "odd");
+  run(on_, {}, {t_.write()}, [](const body_call&) { throw 42; }, "odd");
   on_.finish();
   const std::vector<failure> all = on_.take_failures();
   ASSERT_EQ(all.size(), 1U);

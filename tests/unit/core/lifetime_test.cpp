@@ -92,7 +92,9 @@ TEST(Lifetime, OwnerOfAnIdleBufferIsReleasedByTheDrop) {
   untyped_context on = open("host", 2);
   const auto buffer = std::make_shared<owned_buffer>();
   std::future<std::vector<int>> released = buffer->released.get_future();
-  { const untyped_data x = registered_with_owner(on, buffer); }
+  {
+    const untyped_data x = registered_with_owner(on, buffer);
+  }
   EXPECT_TRUE(is_ready(released));
   on.finalize();
 }

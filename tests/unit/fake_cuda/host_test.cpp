@@ -108,8 +108,7 @@ TEST_F(FakeHost, FunctionsOfABrokenContextDoNotRun) {
   const stream on = make_stream();
   OK(launch(on, "test_touch", std::uint64_t{64}));
   bool ran = false;
-  OK(call.cuLaunchHostFunc(
-      on, [](void* data) { *static_cast<bool*>(data) = true; }, &ran));
+  OK(call.cuLaunchHostFunc(on, [](void* data) { *static_cast<bool*>(data) = true; }, &ran));
   EXPECT_EQ(call.cuStreamSynchronize(on), result::illegal_address);
   EXPECT_FALSE(ran);
 }
