@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Start a backend: copy the null machine and its join file under a new name and enter it everywhere.
+"""Start a backend: copy the null machine and its join file under a new name, and enter it.
 
     tools/new_backend.py NAME
 
@@ -111,8 +111,12 @@ def plan(root: Path, name: str) -> dict[Path, str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("name", help="lower case letters and digits, a letter first")
-    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent,
-                        help="the source tree (default: the one this tool is in)")
+    parser.add_argument(
+        "--root",
+        type=Path,
+        default=Path(__file__).resolve().parent.parent,
+        help="the source tree (default: the one this tool is in)",
+    )
     given = parser.parse_args()
     if not re.fullmatch(r"[a-z][a-z0-9]*", given.name):
         parser.error(f"'{given.name}' is no name for a backend; use lower case letters and digits")

@@ -386,7 +386,7 @@ class context:
 
     def __init__(self, use_graph: bool = False, borrowed: bool = False, stream: object = None, handle: object = None, *, machine: millstream.machine | None = None, check: bool = False, trace: bool = False) -> None:
         """
-        `machine`: None is the default machine. `check`: checker mode, which finds changed inputs, outputs left unwritten and views used after their task. `trace`: keep what `graph` and `trace` show. The other options come with later versions and raise NotImplementedError.
+        `machine`: None is the default machine. `check`: checker mode. A body that changes what it only reads has failed; what it only writes holds a pattern before; an array used after its task raises UsageError, and a function that keeps one gives a ContractWarning. `trace`: keep what `graph` and `trace` show. The other options come with later versions and raise NotImplementedError.
         """
 
     def logical_data(self, buf: object, dplace: data_place | None = None, name: str | None = None) -> millstream.logical_data:
