@@ -23,7 +23,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
 CACHE = CACHE / "millstream" / "tidy"
-CHECKED = ("src/", "tests/", "bench/", "examples/")
+# What users run. Tests, benches and examples are held by the warnings, which are errors there too.
+CHECKED = ("src/",)
 KEEP_SECONDS = 60 * 24 * 3600
 
 
