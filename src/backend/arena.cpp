@@ -20,7 +20,7 @@ constexpr std::size_t commit_step = 2 * mib;
 // Blocks from this size on give their pages back to the system when they are free.
 constexpr std::size_t returns_pages = 4 * mib;
 // Addresses kept for gaps; bounded, so that 64 devices of 1 TiB fit into the address space.
-constexpr std::size_t most_gaps = 256 * 1024 * mib;
+constexpr std::size_t most_gaps = std::size_t{256} * 1024 * mib;
 constexpr std::size_t page = 4 * kib;
 constexpr std::size_t marked_whole = 64 * kib;
 constexpr std::size_t marked_end = 4 * kib;

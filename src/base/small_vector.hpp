@@ -118,7 +118,7 @@ class small_vector {
   }
 
  private:
-  [[nodiscard]] T* inline_data() noexcept { return static_cast<T*>(static_cast<void*>(storage_)); }
+  [[nodiscard]] T* inline_data() noexcept { return reinterpret_cast<T*>(storage_); }
   [[nodiscard]] bool on_heap() noexcept { return data_ != inline_data(); }
   static T* allocate(std::size_t count) { return std::allocator<T>().allocate(count); }
 

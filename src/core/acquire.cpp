@@ -243,7 +243,7 @@ void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
   allocate_missing(of);
   copy_inputs(of);
   if (in_caller) {
-    to_wait_for = before;
+    to_wait_for = std::move(before);
     if (moves) to_wait_for.add(lanes_.tail(of.lane));
   }
   apply_writes(of);

@@ -5,10 +5,12 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <millstream/untyped.hpp>
@@ -26,13 +28,16 @@ namespace millstream::core {
 class open_task;
 
 /// Thrown by `context::start`, never seen by users.
-struct poisoned_start {
+struct poisoned_start : std::exception {
+  explicit poisoned_start(failed_task* failed) : because(failed) {}
   failed_task* because;
 };
 
 /// Thrown inside the engine when a place has no room; `start` makes an error of
 /// it.
-struct no_room {
+struct no_room : std::exception {
+  no_room(place_index on, std::size_t size, std::string name, std::string text)
+      : place(on), bytes(size), data(std::move(name)), why(std::move(text)) {}
   place_index place;
   std::size_t bytes;
   std::string data;

@@ -42,8 +42,8 @@ void lane_set::close() noexcept {
     if (each->lease.queue == nullptr) continue;
     if (std::exchange(each->parked, false)) machine_.unpark(each->place);
     if (base::forked_child()) {
-      (void)each->lease.queue.release();
-      (void)each->lease.mark.release();
+      [[maybe_unused]] const auto* const queue = each->lease.queue.release();
+      [[maybe_unused]] const auto* const mark = each->lease.mark.release();
     } else {
       machine_.give_back(each->place, std::move(each->lease));
     }

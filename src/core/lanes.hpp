@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <vector>
 
@@ -32,7 +33,8 @@ struct lane {
 /// Thrown by `choose` when one more queue of the device would have to wait for
 /// host functions than the machine stands. The task is to try again when one
 /// has returned. Never seen by users.
-struct held_back {
+struct held_back : std::exception {
+  explicit held_back(place_index on) : place(on) {}
   place_index place;
 };
 

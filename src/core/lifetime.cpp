@@ -44,8 +44,9 @@ context::context(context_options options)
 
 context::~context() {
   if (base::forked_child()) {  // the locks' states are those of the parent
-    for (auto& each : events_)
-      (void)each.release();
+    for (auto& each : events_) {
+      [[maybe_unused]] const auto* const left = each.release();
+    }
     return;
   }
   {

@@ -54,7 +54,7 @@ task_job::task_job(std::shared_ptr<context> in, const plan& of, body_ptr work, c
     new (accesses() + i) used{from.what, from.version, from.address, from.mode};
   }
   for (std::size_t i = 0; i < dep_count_; ++i) {
-    new (addresses() + i) void*(of.accesses[of.access_of_dep[i]].address);
+    new (static_cast<void*>(addresses() + i)) void*(of.accesses[of.access_of_dep[i]].address);
   }
   if (name_bytes_ > 0) std::memcpy(name(), of.symbol.data(), name_bytes_);
 }
