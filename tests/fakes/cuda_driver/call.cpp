@@ -180,11 +180,12 @@ bool ask(call& in, askers& who, const op_ptr& what) {
 }
 
 void finish_context(call& in, const context_ptr& what) {
-  const auto tail_of = [](const stream_ptr& one) { return one == nullptr ? nullptr : one->tail; };
-  finish(in, tail_of(what->legacy));
-  // By index: the mutex is let go meanwhile, and other threads may make streams.
-  for (std::size_t i = 0; i < what->streams.size(); ++i)
-    finish(in, tail_of(what->streams[i].lock()));
+  // Collected first: the mutex is let go meanwhile, and what is queued then need not be waited for.
+  std::vector<op_ptr> tails = what->left_behind;
+  for (const std::weak_ptr<stream_state>& one : what->streams)
+    if (const stream_ptr open = one.lock()) tails.push_back(open->tail);
+  for (const op_ptr& tail : tails)
+    finish(in, tail);
 }
 
 op_ptr make_operation(const char* what, const context_ptr& owner, std::function<turn()> run) {

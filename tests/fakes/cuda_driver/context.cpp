@@ -40,7 +40,6 @@ std::size_t forget_memory(call& in, const context_state& gone) {
 
 void destroy_context(call& in, const context_ptr& gone) {
   if (gone->faults->sticky == result::success) finish_context(in, gone);
-  gone->destroyed = true;
   // They own their context as well.
   gone->legacy = nullptr;
   gone->of_threads.clear();

@@ -35,10 +35,18 @@ op_ptr make_wait(const event_ptr& mark, const context_ptr& owner) {
   return made;
 }
 
+/// Partitions share the events of their device's primary context.
+bool are_together(const context_state& a, const context_state& b) {
+  const auto is_shared = [](const context_state& one) {
+    return one.kind != context_state::origin::made;
+  };
+  return &a == &b || (a.device == b.device && is_shared(a) && is_shared(b));
+}
+
 result record(call& in, event mark, stream on, bool external) {
   const event_ptr what = in.event_of(mark);
   const stream_ptr here = in.at(on);
-  require(what->owner == here->owner, result::invalid_handle);
+  require(are_together(*what->owner, *here->owner), result::invalid_handle);
   if (here->capture != nullptr && !external) {
     require(!here->capture->invalid, result::stream_capture_invalidated);
     what->captured_in = here->capture;

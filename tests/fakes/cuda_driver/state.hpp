@@ -47,12 +47,12 @@ struct context_state {
   int device = 0;
   std::uint64_t id = 0;
   unsigned retained = 0;  // primary only
-  bool destroyed = false;
   std::shared_ptr<fault_scope> faults = std::make_shared<fault_scope>();
   std::set<int> peers;  // devices whose memory its work may touch
   stream_ptr legacy;
   std::map<int, stream_ptr> of_threads;  // the default stream of each thread
   std::vector<std::weak_ptr<stream_state>> streams;
+  std::vector<op_ptr> left_behind;  // the last work of streams that were destroyed
 };
 using context_ptr = std::shared_ptr<context_state>;
 
@@ -69,7 +69,6 @@ struct stream_state {
   bool blocking = false;  // ordered with the legacy stream
   int priority = 0;
   std::uint64_t id = 0;
-  bool destroyed = false;
   askers asked;
   op_ptr tail;
   capture_ptr capture;

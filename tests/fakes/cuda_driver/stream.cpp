@@ -20,6 +20,7 @@ stream_ptr new_stream(const call& in, const context_ptr& owner) {
   const auto made = std::make_shared<stream_state>();
   made->owner = owner;
   made->id = in.all.next_id++;
+  std::erase_if(owner->streams, [](const auto& one) { return one.expired(); });
   owner->streams.emplace_back(made);
   return made;
 }
@@ -56,12 +57,18 @@ void add_implicit_order(operation& what, const stream_state& on) {
   }
 }
 
+void leave_behind(const stream_state& gone) {
+  std::vector<op_ptr>& left = gone.owner->left_behind;
+  std::erase_if(left, [](const op_ptr& one) { return one->done(); });
+  if (gone.tail != nullptr && !gone.tail->done()) left.push_back(gone.tail);
+}
+
 void finish_stream(call& in, const stream_ptr& of) {
-  finish(in, of->tail);
-  if (!of->legacy) return;
-  for (std::size_t i = 0; i < of->owner->streams.size(); ++i)
-    if (const stream_ptr other = of->owner->streams[i].lock(); other != nullptr && other->blocking)
-      finish(in, other->tail);
+  operation all;
+  all.after.push_back(of->tail);
+  if (of->legacy) add_implicit_order(all, *of);
+  for (const op_ptr& one : all.after)
+    finish(in, one);
 }
 
 }  // namespace
@@ -120,7 +127,7 @@ result cuStreamDestroy(call& in, stream gone) {
   const stream_ptr found = look_up(in.all.streams, gone);
   require(found != nullptr, result::invalid_handle);
   if (found->capture != nullptr) spoil(*found->capture);
-  found->destroyed = true;
+  leave_behind(*found);
   in.all.streams.erase(gone);
   return result::success;
 }

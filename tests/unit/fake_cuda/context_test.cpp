@@ -8,6 +8,30 @@ namespace fake_cuda_test {
 namespace {
 
 class Context : public DriverTest {};
+
+/// A partition of device 0 and a stream of it.
+class Partition : public DriverTest {
+ protected:
+  void SetUp() override {
+    DriverTest::SetUp();
+    device_resource whole{};
+    device_resource resource{};
+    std::uint32_t count = 1;
+    resource_descriptor described = nullptr;
+    OK(call.cuDeviceGetDevResource(0, &whole, resource_type::multiprocessors));
+    OK(call.cuDevSmResourceSplitByCount(&resource, &count, &whole, nullptr, 0, 8));
+    OK(call.cuDevResourceGenerateDesc(&described, &resource, 1));
+    OK(call.cuGreenCtxCreate(&part, described, 0, green_context_flags::default_stream));
+    OK(call.cuGreenCtxStreamCreate(&on, part, stream_flags::non_blocking, 0));
+    finally([this] {
+      OK(call.cuStreamDestroy(on));
+      OK(call.cuGreenCtxDestroy(part));
+    });
+  }
+  green_context part = nullptr;
+  stream on = nullptr;
+};
+
 class FakeContext : public FakeDriverTest {};
 
 TEST_F(Context, EachThreadHasItsOwnStack) {
@@ -73,24 +97,61 @@ TEST_F(Context, ADeviceIsSplitIntoPartitions) {
       whole.multiprocessors.count);
 }
 
-TEST_F(Context, APartitionRunsWork) {
-  device_resource whole{};
-  device_resource part{};
-  std::uint32_t count = 1;
-  OK(call.cuDeviceGetDevResource(0, &whole, resource_type::multiprocessors));
-  OK(call.cuDevSmResourceSplitByCount(&part, &count, &whole, nullptr, 0, 8));
-  resource_descriptor described = nullptr;
-  green_context made = nullptr;
-  stream on = nullptr;
-  OK(call.cuDevResourceGenerateDesc(&described, &part, 1));
-  OK(call.cuGreenCtxCreate(&made, described, 0, green_context_flags::default_stream));
-  OK(call.cuGreenCtxStreamCreate(&on, made, stream_flags::non_blocking, 0));
+TEST_F(Partition, RunsWorkOfItsDevice) {
   const device_pointer word = make_block(4);
   OK(call.cuMemsetD32Async(word, 4, 1, on));
+  OK(launch(on, "test_add_u32", word, word, word, std::uint64_t{1}));
   OK(call.cuStreamSynchronize(on));
-  EXPECT_EQ(read_word(word), 4U);
-  OK(call.cuStreamDestroy(on));
-  OK(call.cuGreenCtxDestroy(made));
+  EXPECT_EQ(read_word(word), 8U);
+}
+
+TEST_F(Partition, AllocatesFromPoolsOfItsDevice) {
+  memory_pool pool = nullptr;
+  device_pointer block = 0;
+  OK(call.cuDeviceGetDefaultMemPool(&pool, 0));
+  OK(call.cuMemAllocFromPoolAsync(&block, 64, pool, on));
+  OK(call.cuMemsetD8Async(block, 1, 64, on));
+  OK(call.cuMemFreeAsync(block, on));
+  OK(call.cuStreamSynchronize(on));
+}
+
+TEST_F(Partition, RecordsEventsOfThePrimaryContext) {
+  const event mark = make_event();
+  OK(call.cuEventRecord(mark, on));
+  OK(call.cuStreamWaitEvent(make_stream(), mark, event_wait_flags::none));
+  OK(call.cuEventSynchronize(mark));
+}
+
+TEST_F(Partition, HasAContextOfItsOwn) {
+  context theirs = nullptr;
+  context owner = nullptr;
+  OK(call.cuCtxFromGreenCtx(&theirs, part));
+  EXPECT_NE(theirs, here);
+  OK(call.cuStreamGetCtx(on, &owner));
+  EXPECT_EQ(owner, theirs);
+}
+
+TEST_F(Partition, RecordsEventsOfItsOwnContext) {
+  context theirs = nullptr;
+  OK(call.cuCtxFromGreenCtx(&theirs, part));
+  OK(call.cuCtxPushCurrent(theirs));
+  const event mark = make_event();
+  OK(call.cuEventRecord(mark, on));
+  OK(call.cuCtxPopCurrent(nullptr));
+  OK(call.cuEventSynchronize(mark));
+}
+
+TEST_F(Partition, MayBeOneOfAnyNumberOfMultiprocessors) {
+  device_resource whole{};
+  device_resource small{};
+  device_resource rest{};
+  std::uint32_t count = 1;
+  OK(call.cuDeviceGetDevResource(0, &whole, resource_type::multiprocessors));
+  OK(call.cuDevSmResourceSplitByCount(&small, &count, &whole, &rest, 0, 9));
+  EXPECT_EQ(small.multiprocessors.count, 16U);
+  count = 1000;
+  OK(call.cuDevSmResourceSplitByCount(nullptr, &count, &whole, nullptr, 0, 16));
+  EXPECT_EQ(count, whole.multiprocessors.count / 16);
 }
 
 TEST_F(FakeContext, TheLastReleaseEndsEverythingInIt) {
