@@ -40,7 +40,7 @@ result<void*> block_cache::take(std::size_t bytes, const std::string& who) {
     const std::scoped_lock hold(mutex_);
     void* block = take_free(rounded);
     if (block == nullptr && !pending_.empty()) {
-      sweep();
+      sweep(most_looks);
       block = take_free(rounded);
     }
     if (block != nullptr) return block;
@@ -123,15 +123,24 @@ void block_cache::give(void* block) noexcept {
 void block_cache::give_after(void* block, mark last_use) noexcept {
   if (last_use.captured) return;
   const std::scoped_lock hold(mutex_);
+  if (forgets_) return;
   try {
+    sweep(2);  // more than come in, so that few are ever waiting
     pending_.push_back({block, std::move(last_use)});
   } catch (const std::bad_alloc&) {
     // As above.
   }
 }
 
-void block_cache::sweep() noexcept {
-  for (std::size_t looks = std::min(pending_.size(), most_looks); looks > 0; --looks) {
+void block_cache::forget_last_uses() noexcept {
+  std::deque<pending> forgotten;  // ends after the lock, as queues may end with it
+  const std::scoped_lock hold(mutex_);
+  forgets_ = true;
+  forgotten.swap(pending_);
+}
+
+void block_cache::sweep(std::size_t looks) noexcept {
+  for (looks = std::min(pending_.size(), looks); looks > 0; --looks) {
     pending oldest = std::move(pending_.front());
     pending_.pop_front();
     result<bool> passed = is_passed(oldest.last_use);

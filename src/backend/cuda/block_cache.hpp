@@ -34,6 +34,8 @@ class block_cache {
   /// The same when the mark was passed; never, if it is a captured one, as the graph may be
   /// replayed.
   void give_after(void* block, mark last_use) noexcept;
+  /// From now on no block that waits for its last use is given to anybody.
+  void forget_last_uses() noexcept;
 
   /// Whether all of the span is memory of this cache.
   [[nodiscard]] bool owns(const byte_span& span) const noexcept;
@@ -47,7 +49,7 @@ class block_cache {
 
   [[nodiscard]] void* take_free(std::size_t rounded);
   void add_free(void* block) noexcept;
-  void sweep() noexcept;
+  void sweep(std::size_t looks) noexcept;
   [[nodiscard]] result<void*> take_from_driver(std::size_t rounded, const std::string& who);
   [[nodiscard]] abi::result call_driver(void** block, std::size_t bytes) noexcept;
 
@@ -59,6 +61,7 @@ class block_cache {
   std::array<std::vector<void*>, class_count> small_;
   std::multimap<std::size_t, void*> large_;
   std::deque<pending> pending_;
+  bool forgets_ = false;
 };
 
 }  // namespace millstream::backend::cuda

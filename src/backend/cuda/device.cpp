@@ -66,7 +66,7 @@ queue_result device::adopt(std::uint64_t native) {
     if (status failed = state_->check("tell whose stream it was given", answer); !failed) {
       return failed;
     }
-    if (owner != state_->context()) {
+    if (owner != state_->stream_context()) {
       return status(errc::invalid_value,
                     base::cat(state_->who(),
                               " was given a stream of another device or context; "

@@ -78,14 +78,15 @@ result<bool> with_fault(const mark& what, bool passed) {
 }  // namespace
 
 result<std::shared_ptr<raw_event>> raw_event::make(device_state& on) {
-  const context_guard in(on.api(), on.context());
+  const auto alone = on.enter_home();
+  const context_guard in(on.api(), on.stream_context());
   const relaxed_capture allowed(on.api());
   constexpr auto flags = abi::event_flags::disable_timing;
   abi::event made = nullptr;
   if (status failed = on.check("make an event", on.api()->cuEventCreate(&made, flags)); !failed) {
     return failed;
   }
-  return std::make_shared<raw_event>(on.root(), made);
+  return std::make_shared<raw_event>(on.root(), on.stream_context(), made);
 }
 
 raw_event::~raw_event() {
@@ -135,17 +136,20 @@ result<std::shared_ptr<raw_event>> event::claim(device_state& on) {
   {
     const std::scoped_lock hold(mutex_);
     // With another reference somebody polls it: a later record would move the mark under them.
-    const bool fits =
-        mark_.raw != nullptr && &mark_.raw->on == &on.root() && mark_.raw.use_count() == 1;
+    const bool fits = mark_.raw != nullptr && mark_.raw->home == on.stream_context() &&
+                      mark_.raw.use_count() == 1;
     if (fits) return mark_.raw;
   }
   return raw_event::make(on);
 }
 
 void event::set(mark now, std::shared_ptr<void> kept) noexcept {
-  const std::scoped_lock hold(mutex_);
-  std::swap(mark_, now);  // what was there ends after the lock
-  std::swap(kept_, kept);
+  {
+    const std::scoped_lock hold(mutex_);
+    std::swap(mark_, now);
+    std::swap(kept_, kept);
+  }
+  now = {};  // what was there ends after the lock, and before what kept it alive
 }
 
 mark event::last() const noexcept {

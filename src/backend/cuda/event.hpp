@@ -23,12 +23,14 @@ class raw_event {
  public:
   /// The device is open. Legal under capture.
   [[nodiscard]] static result<std::shared_ptr<raw_event>> make(device_state& on);
-  raw_event(device_state& of, abi::event made) noexcept : on(of), handle(made) {}
+  raw_event(device_state& of, abi::context made_in, abi::event made) noexcept
+      : on(of), home(made_in), handle(made) {}
   ~raw_event();
   raw_event(const raw_event&) = delete;
   raw_event& operator=(const raw_event&) = delete;
 
   device_state& on;
+  const abi::context home;  ///< it can be recorded on streams of this context
   const abi::event handle;
 };
 

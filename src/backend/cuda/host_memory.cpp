@@ -33,6 +33,11 @@ host_memory::host_memory(machine_state& of)
       managed_{{of, block_cache::kind::managed}, {}},
       total_(memory_of_system()) {}
 
+void host_memory::forget_last_uses() noexcept {
+  pinned_.cache.forget_last_uses();
+  managed_.cache.forget_last_uses();
+}
+
 void host_memory::close() noexcept {
   for (const auto& [start, locked] : ranges_) {
     if (locked.ours) (*of_.api)->cuMemHostUnregister(reinterpret_cast<void*>(start));
@@ -51,11 +56,12 @@ result<void*> host_memory::allocate(block_cache::kind what, std::size_t bytes,
   return taken;
 }
 
-// A mark in somebody else's context must not stay with the machine, which may outlive it.
+// A mark of a partition or in somebody else's context must not stay with the machine, which may
+// outlive it.
 result<mark> host_memory::tail_of(any_queue& order, const std::string& who) {
   auto tail = order.tail();
   if (!tail || order.native() == nullptr || tail.value().captured) return tail;
-  const device_state& made_on = order.native()->on.root();
+  const device_state& made_on = order.native()->on;
   auto own = device_of(of_, made_on.index(), who);
   if (!own) return own.take_status();
   if (own.value() == &made_on) return tail;

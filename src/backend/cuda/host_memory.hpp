@@ -16,6 +16,9 @@ class any_queue;
 class host_memory {
  public:
   explicit host_memory(machine_state& of);
+  /// The machine is closed: nobody allocates any more. Last uses are marks, and those of host
+  /// queues keep this object alive.
+  void forget_last_uses() noexcept;
   void close() noexcept;
 
   /// Blocks of the contract, ready for every queue at once.

@@ -30,6 +30,10 @@ class machine final : public backend::machine {
     }
   }
 
+  ~machine() override {
+    if (!base::forked_child()) state_->host->forget_last_uses();
+  }
+
   [[nodiscard]] const std::string& name() const noexcept override { return name_; }
   [[nodiscard]] capability_set capabilities() const noexcept override { return state_->bits; }
   [[nodiscard]] int device_count() const noexcept override {
@@ -158,7 +162,8 @@ capability_set ask_bits(const machine_state& state) noexcept {
   bits.set(capability::green_contexts,
            api->cuDeviceGetDevResource != nullptr && api->cuDevSmResourceSplitByCount != nullptr &&
                api->cuDevResourceGenerateDesc != nullptr && api->cuGreenCtxCreate != nullptr &&
-               api->cuGreenCtxDestroy != nullptr && api->cuGreenCtxStreamCreate != nullptr);
+               api->cuGreenCtxDestroy != nullptr && api->cuCtxFromGreenCtx != nullptr &&
+               api->cuGreenCtxStreamCreate != nullptr);
   return bits;
 }
 

@@ -79,7 +79,6 @@ status device_memory::no_room(std::size_t bytes) const {
 }
 
 void device_memory::trim() noexcept {
-  const relaxed_capture allowed(of_.api());
   of_.api()->cuMemPoolTrimTo(pool_, 0);
 }
 
@@ -90,6 +89,8 @@ result<void*> device_memory::allocate(std::size_t bytes, stream& order) {
   if (!captured) return captured.take_status();
   const driver& api = of_.api();
   const context_guard in(api, order.on.context());
+  // The driver refuses it during captures of others, though it is queued on our stream.
+  const relaxed_capture allowed(api);
   abi::device_pointer address = 0;
   abi::result answer = api->cuMemAllocFromPoolAsync(&address, bytes, pool_, order.raw);
   if (answer == abi::result::out_of_memory && !captured.value()) {

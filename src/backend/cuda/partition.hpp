@@ -11,8 +11,7 @@
 namespace millstream::backend::cuda {
 
 /// Green contexts of `parts` disjoint sets of multiprocessors. Work reaches them through streams
-/// made for them; they are never a thread's current context, which only one thread at a time may
-/// have them as.
+/// made for them, with the whole device's context current.
 [[nodiscard]] result<std::vector<std::unique_ptr<backend::device>>> split_device(
     const std::shared_ptr<device_state>& whole, int parts, int smallest);
 

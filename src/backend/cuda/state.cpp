@@ -57,6 +57,8 @@ status device_state::open_now() {
   const relaxed_capture allowed(api());
   if (whole_ != nullptr) {
     if (status failed = whole_->open(); !failed) return failed;
+    const abi::result answer = api()->cuCtxFromGreenCtx(&partition_context_, home_.partition);
+    if (status failed = check("enter a partition", answer); !failed) return failed;
     context_.store(whole_->context(), std::memory_order_release);
     return {};
   }

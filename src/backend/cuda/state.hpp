@@ -58,6 +58,16 @@ class device_state {
   [[nodiscard]] abi::context context() const noexcept {
     return context_.load(std::memory_order_acquire);
   }
+  /// The context that this device's streams belong to. The same, but for a partition: events for
+  /// its streams are made in its own context, which only one thread at a time may be in.
+  [[nodiscard]] abi::context stream_context() const noexcept {
+    return partition_context_ != nullptr ? partition_context_ : context();
+  }
+  /// While it lives, the thread may enter `stream_context`.
+  [[nodiscard]] std::unique_lock<std::mutex> enter_home() noexcept {
+    return partition_context_ != nullptr ? std::unique_lock(partition_mutex_)
+                                         : std::unique_lock<std::mutex>();
+  }
   /// What the driver answered to an attempt to `what`, as a status. A sticky error is noted: from
   /// then on `open` answers `device_lost` with its text.
   status check(std::string_view what, abi::result answer) noexcept;
@@ -104,6 +114,8 @@ class device_state {
   std::atomic<abi::context> context_{nullptr};
   std::atomic<bool> lost_{false};
   std::unique_ptr<device_memory> memory_;
+  abi::context partition_context_ = nullptr;  // written by `open`
+  std::mutex partition_mutex_;  // one thread at a time is in it; the driver makes events under it
 
   std::mutex open_mutex_;  // guards the opening; outermost: the driver is called under it
 

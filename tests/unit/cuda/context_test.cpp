@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The caller's current context is after every call what it was before, also when it fails.
+#include <set>
+
 #include "backend/range.hpp"
 #include "tests/unit/cuda/machine_test.hpp"
 
@@ -17,6 +19,9 @@ class all_calls {
     }
     if (managed_ != nullptr) {
       static_cast<void>(device().release_managed(managed_, 1000, *queue_));
+    }
+    if (queue_ != nullptr && event_ != nullptr && queue_->record(*event_).ok()) {
+      static_cast<void>(event_->wait_for(long_time));
     }
     if (locked_) static_cast<void>(on_.unregister_memory(host_.data()));
   }
@@ -143,19 +148,24 @@ TEST_F(Context, EveryFailureLeavesItAlone) {
   abi::context second = nullptr;
   call.cuDevicePrimaryCtxRetain(&second, 1);
   call.cuCtxSetCurrent(second);
-  std::uint64_t fired = 0;
-  for (std::uint64_t nth = 1; nth < 400; ++nth) {
-    control.fail(nullptr, nth, static_cast<int>(abi::result::not_permitted), 0);
-    expect_untouched(0);
-    control.fail(nullptr, 0, 0, 0);
-    if (HasFatalFailure()) FAIL() << "the driver's call " << nth << " failed";
-    if (control.faults_fired() == fired) break;
-    fired = control.faults_fired();
+  expects_leaks = true;  // of releases that are made to fail
+  int fired = 0;
+  // Without what the test itself asks, and what putting a context back takes.
+  const std::set<std::string> left_out{"cuCtxGetCurrent", "cuCtxPopCurrent"};
+#define MILLSTREAM_CUDA_ROW(name, version, need, parameters)                 \
+  if (!left_out.contains(#name)) {                                           \
+    SCOPED_TRACE(#name);                                                     \
+    const std::uint64_t before = control.faults_fired();                     \
+    control.fail(#name, 1, static_cast<int>(abi::result::not_permitted), 0); \
+    expect_untouched(0);                                                     \
+    control.fail(nullptr, 0, 0, 0);                                          \
+    if (control.faults_fired() != before) ++fired;                           \
   }
-  EXPECT_GT(fired, 60U);
+#include "backend/cuda/driver.inc"
+#undef MILLSTREAM_CUDA_ROW
+  EXPECT_GT(fired, 25);
   call.cuCtxSetCurrent(nullptr);
   call.cuDevicePrimaryCtxRelease(1);
-  expects_leaks = true;  // of releases that were made to fail
 }
 
 TEST_F(Context, ACurrentContextIsNotPushed) {

@@ -68,11 +68,16 @@ TEST_F(Host, MemoryLockedTwiceIsUnlockedWithTheSecondCall) {
 
 TEST_F(Host, MemoryThatSomebodyElseLockedStaysLocked) {
   bytes block(1000);
+  abi::context own = nullptr;
+  call.cuDevicePrimaryCtxRetain(&own, 0);
+  call.cuCtxSetCurrent(own);
   call.cuMemHostRegister(block.data(), block.size(), abi::host_register_flags::portable);
   ok(machine().register_memory(block.data(), block.size()));
   ok(machine().unregister_memory(block.data()));
   EXPECT_EQ(control.live("registration"), 1);
   call.cuMemHostUnregister(block.data());
+  call.cuCtxSetCurrent(nullptr);
+  call.cuDevicePrimaryCtxRelease(0);
 }
 
 TEST_F(Host, MemoryThatCannotBeLockedIsAnErrorAndStaysUsable) {

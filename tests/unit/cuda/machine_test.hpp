@@ -79,6 +79,8 @@ class MachineTest : public testing::Test {
   void fill(backend::queue& on, void* to, std::size_t count, int with, int home = 0);
   [[nodiscard]] bytes read(backend::queue& on, const void* from, std::size_t count, int home = 0);
   [[nodiscard]] abi::context current() const;
+  /// "2 stream, ": the driver's objects that are alive; empty if none is.
+  [[nodiscard]] std::string what_is_left() const;
 
   fake_cuda_test::entry_points& call = fake().call;
   const fake_cuda_test::controls& control = fake().control;
