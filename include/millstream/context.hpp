@@ -95,6 +95,7 @@ class context_ref : public untyped_context {
     for (const std::string& name : where().capabilities()) {
       if (name == "runs_jobs") runs_jobs_ = true;
       if (name == "host_memory") host_memory_ = true;
+      if (name == "values") values_ = true;
     }
   }
 
@@ -280,27 +281,34 @@ class context_ref : public untyped_context {
 
   /// `task([place or options,] deps..., body)` submits a task. Its body takes, optionally, a
   /// `stream`, then one view per dependency, in their order, tokens left out, by value or const
-  /// reference: `view<const T, Rank>` for `read()`, `view<T, Rank>` for `write()` and `rw()`. The
-  /// same body then serves host devices (null stream; the body is the work) and GPUs (it launches
-  /// the work on the stream). May block while another thread has a conflicting task open.
+  /// reference: `view<const T, Rank>` for `read()`, `view<T, Rank>` for `write()` and `rw()`.
+  ///
+  /// A body that takes a `stream` can serve host devices (null stream; the body is the work) and
+  /// GPUs: there it is called at once, in the calling thread, queues the work on the stream with
+  /// the runtime or driver API, and must not follow the views' addresses, which are those of device
+  /// memory (`x.data()`). A body that takes views and no stream is host code: on a GPU it throws
+  /// error(unsupported). May block while another thread has a conflicting task open.
   template <class First, class... Rest>
     requires(!detail::leads_task<First>)
   void task(First&& first, Rest&&... rest) {
-    detail::task_arguments<First, Rest...>::submit(
-        *this, task_kind::task, unnamed(), std::forward<First>(first), std::forward<Rest>(rest)...);
+    task(unnamed(), std::forward<First>(first), std::forward<Rest>(rest)...);
   }
   template <class First, class... Rest>
     requires(!detail::leads_task<First>)
   void task(exec_place place, First&& first, Rest&&... rest) {
-    detail::task_arguments<First, Rest...>::submit(*this, task_kind::task, unnamed(place),
-                                                   std::forward<First>(first),
-                                                   std::forward<Rest>(rest)...);
+    task(unnamed(place), std::forward<First>(first), std::forward<Rest>(rest)...);
   }
   template <class First, class... Rest>
     requires(!detail::leads_task<First>)
   void task(const task_options& options, First&& first, Rest&&... rest) {
-    detail::task_arguments<First, Rest...>::submit(
-        *this, task_kind::task, options, std::forward<First>(first), std::forward<Rest>(rest)...);
+    using arguments = detail::task_arguments<First, Rest...>;
+    if constexpr (arguments::is_host_code()) {
+      if (!runs_host_code(options.place))
+        detail::throw_needs_stream(options.symbol, where().name());
+      check_host_memory("task", options, first, rest...);
+    }
+    arguments::submit(*this, task_kind::task, options, std::forward<First>(first),
+                      std::forward<Rest>(rest)...);
   }
   /// A task to be filled in: see dynamic_task.
   [[nodiscard]] dynamic_task task(std::source_location at = std::source_location::current()) {
@@ -313,8 +321,9 @@ class context_ref : public untyped_context {
   [[nodiscard]] dynamic_task task(const task_options& options) { return {*this, options}; }
 
   /// `host_launch([options,] deps..., body)`: as `task`, but the body runs on one of the library's
-  /// worker threads and its views are of host memory, on every machine. It may take long and may
-  /// use the library, but must not wait for its own context.
+  /// worker threads and its views are of host memory, on every machine (a dependency that was given
+  /// a device's memory is error(invalid_value) on a GPU machine). It may take long and may use the
+  /// library, but must not wait for its own context.
   template <class First, class... Rest>
     requires(!detail::leads_task<First>)
   void host_launch(First&& first, Rest&&... rest) {
@@ -323,6 +332,7 @@ class context_ref : public untyped_context {
   template <class First, class... Rest>
     requires(!detail::leads_task<First>)
   void host_launch(const task_options& options, First&& first, Rest&&... rest) {
+    check_host_memory("host_launch", options, first, rest...);
     detail::task_arguments<First, Rest...>::submit(*this, task_kind::host_launch, on_host(options),
                                                    std::forward<First>(first),
                                                    std::forward<Rest>(rest)...);
@@ -333,7 +343,7 @@ class context_ref : public untyped_context {
   /// know. The body takes one std::size_t per dimension, outermost first, then one view per
   /// dependency as in `task`, and for `reduce()` a `T&`, its partial result. The loop is one task:
   /// host places run it as one job, so cut large loops into several. Throws error(unsupported)
-  /// where the place runs device code only.
+  /// where the place runs device code only, as GPUs do: launch a kernel in a `task` there.
   template <class Space, class First, class... Rest>
     requires(!detail::leads_task<Space>)
   void parallel_for(const Space& over, First&& first, Rest&&... rest) {
@@ -347,7 +357,8 @@ class context_ref : public untyped_context {
   template <class Space, class First, class... Rest>
     requires(!detail::leads_task<Space>)
   void parallel_for(const task_options& options, const Space& over, First&& first, Rest&&... rest) {
-    check_runs_loops(options.place);
+    check_runs_loops(options);
+    check_host_memory("parallel_for", options, first, rest...);
     detail::loop_arguments<Space, First, Rest...>::submit(
         *this, options, over, std::forward<First>(first), std::forward<Rest>(rest)...);
   }
@@ -450,12 +461,21 @@ class context_ref : public untyped_context {
     }
     return {.symbol = options.symbol, .place = exec_place::host(), .site = options.site};
   }
-  void check_runs_loops(exec_place place) const {
-    if (runs_jobs_ || place.what() == exec_place::kind::host) return;
-    throw error(errc::unsupported, "parallel_for cannot run on the devices of machine '" +
-                                       where().name() +
+  [[nodiscard]] bool runs_host_code(exec_place place) const noexcept {
+    return runs_jobs_ || place.what() == exec_place::kind::host;
+  }
+  void check_runs_loops(const task_options& options) const {
+    if (runs_host_code(options.place)) return;
+    throw error(errc::unsupported, detail::task_name("parallel_for", options.symbol) +
+                                       " cannot run on the devices of machine '" + where().name() +
                                        "', which take device code only; give exec_place::host(), "
                                        "or launch a kernel in a task");
+  }
+  template <class... Arguments>
+  void check_host_memory(std::string_view what, const task_options& options,
+                         const Arguments&... all) const {
+    if (host_memory_ || !values_) return;
+    detail::check_host_memory(what, options.symbol, all...);
   }
 
   void wait_for(const untyped_data& data, void* to) {
@@ -470,7 +490,8 @@ class context_ref : public untyped_context {
   }
 
   bool runs_jobs_ = false;    // devices run host code, so parallel_for works there
-  bool host_memory_ = false;  // devices have no native streams
+  bool host_memory_ = false;  // the host can touch the memory of devices; no native streams
+  bool values_ = false;       // there is any memory to touch
 };
 
 /// The owner of a context. Movable, not copyable; pass `context&` or a `context_ref` on.

@@ -21,7 +21,11 @@
 namespace millstream::inline v1 {
 
 /// Where a task's own asynchronous work belongs: the optional first parameter of a body, and the
-/// result of `context::fence`.
+/// result of `context::fence`. On a GPU machine:
+///
+///     ctx.task(x.rw(), [](ms::stream s, ms::view<double> v) {
+///       scale<<<blocks, 256, 0, static_cast<cudaStream_t>(s.get())>>>(v.data(), v.size());
+///     });
 class stream {
  public:
   stream() noexcept = default;
@@ -29,7 +33,8 @@ class stream {
       : native_(native), number_(number), device_(device) {}
   explicit stream(const body_call& call) noexcept : stream(call.stream, call.queue, call.device) {}
 
-  /// The native stream (a cudaStream_t); null on host devices, where the body itself is the work.
+  /// The native stream (a cudaStream_t or CUstream); null on host devices and host places, where
+  /// the body itself is the work.
   [[nodiscard]] void* get() const noexcept { return native_; }
   /// Its number, never zero (a default-constructed stream has none).
   [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
@@ -112,6 +117,9 @@ concept typed_dep = requires { typename std::remove_cvref_t<Dep>::binding_type; 
 ///     auto s = t.get<view<double>>(inputs.size());
 ///     ...
 ///     t.end();
+///
+/// On a GPU `start` only orders `get_stream()` behind the data: the views have addresses of device
+/// memory, for kernels and copies queued on that stream, and the host must not follow them.
 ///
 /// Leaving the scope by an exception, or otherwise without `end`, makes the task a failed one: what
 /// it was to write is poisoned. Used by one thread at a time. See untyped_task for what is thrown.
@@ -352,6 +360,38 @@ constexpr void report() {
                 "view<T, Rank> for write() and rw()");
 }
 
+/// The name of a task in errors that come before it is submitted.
+[[nodiscard]] inline std::string task_name(std::string_view what, std::string_view symbol) {
+  return std::string(what) + (symbol.empty() ? "" : " '" + std::string(symbol) + "'");
+}
+
+/// A body of host code on a device that runs device code only.
+[[noreturn]] inline void throw_needs_stream(std::string_view symbol, const std::string& machine) {
+  throw error(errc::unsupported,
+              task_name("task", symbol) +
+                  " has a body of host code, since it takes no stream, which cannot run on the "
+                  "devices of machine '" +
+                  machine +
+                  "'; take a millstream::stream first and launch on it, or give "
+                  "exec_place::host()");
+}
+
+/// Refuses dependencies of host code that were given the memory of a device.
+template <class... Arguments>
+void check_host_memory(std::string_view what, std::string_view symbol, const Arguments&... all) {
+  const auto check = [&](const auto& each) {
+    if constexpr (std::is_base_of_v<task_dep, std::remove_cvref_t<decltype(each)>>) {
+      if (each.place.what() != data_place::kind::device || each.data.is_token()) return;
+      throw error(errc::invalid_value, task_name(what, symbol) + " is host code and cannot touch " +
+                                           name_of(each.data) + " in the memory of " +
+                                           to_string(each.place) +
+                                           "; leave its data place out, or launch device code in "
+                                           "a task");
+    }
+  };
+  (check(all), ...);
+}
+
 /// Takes the arguments of `task` and `host_launch` apart: dependencies, then the body.
 template <class... Arguments>
 class task_arguments {
@@ -383,7 +423,20 @@ class task_arguments {
                    static_cast<std::tuple_element_t<I, tuple>>(std::get<I>(all))...);
   }
 
+  template <std::size_t... I>
+  static consteval bool finds_views(std::index_sequence<I...>) {
+    using list = dep_list<std::remove_cvref_t<std::tuple_element_t<I, tuple>>...>;
+    return list::kept_count > 0 && accepts<body_type, list>();
+  }
+
  public:
+  /// Whether the body gets views and no stream: all it can do with them is to touch them.
+  [[nodiscard]] static consteval bool is_host_code() {
+    using deps = std::make_index_sequence<dep_count>;
+    if constexpr (find_fault(deps{}) == fault::none) return finds_views(deps{});
+    return false;
+  }
+
   static void submit(untyped_context& in, task_kind kind, const task_options& options,
                      Arguments&&... arguments) {
     using deps = std::make_index_sequence<dep_count>;
