@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies that tasks cause, against the same bytes copied by hand; what a wait and a registration
+// cost.
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "bench/cuda/groups.hpp"
+
+namespace ms = millstream;
+
+namespace bench {
+namespace {
+
+constexpr std::size_t mib = std::size_t{1} << 20U;
+/// Time may be at most this much of the hand-written copy's: 95 % of its rate.
+constexpr double copy_ratio = 1 / 0.95;
+
+using host_kind = host_block::kind;
+using bytes = std::span<unsigned char>;
+
+/// The blocks of one size.
+struct blocks {
+  blocks(const session& in, host_kind kind, std::size_t size)
+      : ours(in.by_hand, kind, size),
+        hand(in.by_hand, kind, size),
+        device(in.by_hand, size),
+        count(size) {}
+  host_block ours;
+  host_block hand;
+  device_block device;
+  std::size_t count;
+};
+
+/// A read by a task of a datum that is on the host only.
+double copy_in(ms::context& ctx, const blocks& of) {
+  const std::span<const unsigned char> host(of.ours.data(), of.count);
+  const auto datum = ctx.logical_data(host);
+  return us_of([&] {
+    ctx.task(datum.read(), [](const ms::stream&, auto) {});
+    drain(ctx);
+  });
+}
+
+/// The write-back of a datum that a task has written.
+double copy_out(ms::context& ctx, const blocks& of) {
+  auto datum = ctx.logical_data(bytes(of.ours.data(), of.count));
+  ctx.task(datum.write(), [](const ms::stream&, auto) {});
+  drain(ctx);
+  return us_of([&] {
+    datum = {};
+    drain(ctx);
+  });
+}
+
+double hand_in(const gpu& raw, const blocks& of) {
+  return us_of([&] {
+    raw.check(
+        raw.call()->cuMemcpyHtoDAsync(of.device.start(), of.hand.data(), of.count, raw.stream()),
+        "copy to the device");
+    raw.finish(raw.stream());
+  });
+}
+
+double hand_out(const gpu& raw, const blocks& of) {
+  return us_of([&] {
+    raw.check(
+        raw.call()->cuMemcpyDtoHAsync(of.hand.data(), of.device.start(), of.count, raw.stream()),
+        "copy to the host");
+    raw.finish(raw.stream());
+  });
+}
+
+struct direction {
+  const char* name;
+  double (*ours)(ms::context& ctx, const blocks& of);
+  double (*hand)(const gpu& raw, const blocks& of);
+};
+constexpr direction directions[] = {{"H2D", copy_in, hand_in}, {"D2H", copy_out, hand_out}};
+
+void measure_copy(const session& in, const direction& way, host_kind kind, std::size_t size) {
+  const std::string name = std::string("copy ") + way.name +
+                           (kind == host_kind::pinned ? ", pinned, " : ", pageable, ") +
+                           std::to_string(size / mib) + " MiB";
+  if (!in.into.wants(name)) return;
+  row measured{.name = name, .unit = "us", .ratio_budget = copy_ratio, .values = {}, .by_hand = {}};
+  const blocks of(in, kind, size);
+  ms::context ctx{in.on};
+  for (std::size_t i = 0; i <= in.into.how().runs; ++i) {
+    const double hand = way.hand(in.by_hand, of);
+    const double mine = way.ours(ctx, of);
+    if (i == 0) continue;
+    measured.by_hand.push_back(hand);
+    measured.values.push_back(mine);
+  }
+  in.into.add(std::move(measured));
+}
+
+void measure_wait(const session& in) {
+  const std::string name = "C++ wait for a small datum on the device";
+  if (!in.into.wants(name)) return;
+  row measured{.name = name, .unit = "us", .budget = 12, .values = {}, .by_hand = {}};
+  const std::size_t count = in.into.how().amount(1'000);
+  const device_block source(in.by_hand, 512);
+  const host_block target(in.by_hand, host_kind::pageable, 512);
+  ms::context ctx{in.on};
+  const auto x = make_device_data(ctx);
+  const auto per_call = [count](double took) { return took / static_cast<double>(count); };
+  for (std::size_t i = 0; i <= in.into.how().runs; ++i) {
+    const double hand = us_of([&] {
+      for (std::size_t j = 0; j < count; ++j) {
+        in.by_hand.check(in.by_hand.call()->cuMemcpyDtoHAsync(target.data(), source.start(), 512,
+                                                              in.by_hand.stream()),
+                         "copy to the host");
+        in.by_hand.finish(in.by_hand.stream());
+      }
+    });
+    const double mine = us_of([&] {
+      for (std::size_t j = 0; j < count; ++j)
+        static_cast<void>(ctx.wait(x));
+    });
+    if (i == 0) continue;
+    measured.by_hand.push_back(per_call(hand));
+    measured.values.push_back(per_call(mine));
+  }
+  in.into.add(std::move(measured));
+}
+
+/// A buffer registered, changed by a task and back again: what a NumPy array goes through.
+struct round_trip {
+  double registered_us = 0;
+  double whole_us = 0;
+};
+
+round_trip go_round(ms::context& ctx, const bytes& buffer) {
+  round_trip took;
+  took.whole_us = us_of([&] {
+    ms::logical_data<unsigned char> datum;
+    took.registered_us = us_of([&] { datum = ctx.logical_data(buffer); });
+    ctx.task(datum.rw(), [](const ms::stream&, auto) {});
+    datum = {};
+    drain(ctx);
+  });
+  return took;
+}
+
+void measure_round_trip(const session& in, std::size_t size) {
+  const std::string text = std::to_string(size / mib) + " MiB, pageable";
+  const std::string name = "round trip of " + text;
+  if (!in.into.wants(name)) return;
+  // The budgets are those of 1 GiB.
+  const double budget = size == 1024 * mib ? 45'000 : 0;
+  row registered{.name = "registration of " + text, .unit = "us", .values = {}, .by_hand = {}};
+  row first{.name = name + ", first", .unit = "us", .budget = budget, .values = {}, .by_hand = {}};
+  row again{.name = name + ", again", .unit = "us", .budget = budget, .values = {}, .by_hand = {}};
+  ms::context ctx{in.on};
+  for (std::size_t i = 0; i < std::min<std::size_t>(in.into.how().runs, 5); ++i) {
+    const host_block fresh(in.by_hand, host_kind::pageable, size);
+    const bytes buffer(fresh.data(), size);
+    const round_trip took = go_round(ctx, buffer);
+    registered.values.push_back(took.registered_us);
+    first.values.push_back(took.whole_us);
+    again.values.push_back(go_round(ctx, buffer).whole_us);
+  }
+  in.into.add(std::move(registered));
+  in.into.add(std::move(first));
+  in.into.add(std::move(again));
+}
+
+}  // namespace
+
+void measure_copies(const session& in) {
+  // Room for the hand-written twin's block, ours, and a pooled one.
+  const std::size_t room = in.by_hand.free_bytes() / 4 / mib;
+  const std::size_t asked = in.into.how().most_mib == 0 ? 1024 : in.into.how().most_mib;
+  const std::size_t most = std::min({room, asked, std::size_t{1024}});
+  for (const direction& way : directions) {
+    for (const host_kind kind : {host_kind::pageable, host_kind::pinned}) {
+      for (std::size_t size = 1; size <= most; size *= size < 64 ? 8 : 16)
+        measure_copy(in, way, kind, size * mib);
+    }
+  }
+  measure_wait(in);
+  measure_round_trip(in, most * mib);
+}
+
+}  // namespace bench
