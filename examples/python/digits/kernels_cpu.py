@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tile functions on the CPU: one array per dependency, then plain arguments.
 
+`kernels_torch.py` and `kernels_cupy.py` have the same functions for GPUs. Each of these modules
+also says what its tiles are made of, at its end; `options.py` names the modules of each machine.
+What lies above the diagonal of a tile that is or becomes triangular has no meaning.
+
 Arrays are C-contiguous float64 tiles. BLAS and LAPACK are called through the function pointers
 that SciPy exports for Cython, by way of ctypes: such a call lets go of the interpreter lock, so
 that tiles on different devices overlap. (SciPy's Python wrappers keep it.) NumPy's `matmul` and
@@ -8,13 +12,12 @@ that tiles on different devices overlap. (SciPy's Python wrappers keep it.) NumP
 
 BLAS counts in columns. A row-major tile read by columns is its transpose, so each function below
 asks for the transposed operation: "lower" becomes upper ("U"), left and right change places.
-
-Another module with the same functions (for instance on GPU arrays) can take this one's place.
 """
 
 import ctypes
 import functools
 
+import memory
 import numpy as np
 import scipy.linalg.cython_blas
 import scipy.linalg.cython_lapack
@@ -157,3 +160,35 @@ def predict_more(x, z, weights, out, gamma):
     block = np.empty((x.shape[0], z.shape[0]))
     rbf(x, z, block, gamma)
     out += block @ weights
+
+
+# --- what tiles are made of ----------------------------------------------------------------------
+
+NAME = "NumPy and SciPy"
+LARGEST_TILE = 512  # rows; for good_tile
+WARM_UP_TILE = 16  # rows; makes threads and BLAS allocate their buffers
+
+
+def missing():
+    """Why these functions cannot be used here; None if they can."""
+    return
+
+
+def free_bytes(devices):
+    """Memory for tiles on that many devices; None where the system does not say."""
+    return memory.available_bytes()
+
+
+def empty(shape):
+    """A tile without content, for the run without a runtime."""
+    return np.empty(shape)
+
+
+def from_host(array):
+    """An array of the host's as these functions take it; may share its memory."""
+    return array
+
+
+def to_host(tile):
+    """The content of a tile, once all functions called so far have ended."""
+    return tile

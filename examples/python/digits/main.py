@@ -7,7 +7,6 @@ Prints accuracy, the difference to the plain SciPy solution, what the runtime di
 took against the same tiles one after the other; writes graph, timeline and pictures to --out.
 """
 
-import importlib
 import sys
 import time
 
@@ -34,19 +33,22 @@ SWITCH_SECONDS = 0.0005
 def main(arguments=None):
     chosen = options.parse(arguments)
     stf = import_millstream()
-    machine = stf.machine(chosen.machine, devices=chosen.devices)
+    machine = open_machine(stf, chosen)
+    kernels = options.kernels(chosen)
     layout = BlockCyclic(machine.device_count)
     digits = load(chosen.samples, chosen.augment, chosen.seed)
-    chosen.tile = chosen.tile or good_tile(len(digits.train), machine.device_count)
-    check_memory(len(digits.train), chosen.tile, layout)
-    print(describe(digits, chosen, machine, layout), flush=True)
+    rows = len(digits.train)
+    chosen.tile = chosen.tile or good_tile(rows, machine.device_count, kernels.LARGEST_TILE)
+    check_memory(rows, chosen.tile, layout, kernels)
+    print(describe(digits, chosen, machine, layout, kernels), flush=True)
 
     sys.setswitchinterval(SWITCH_SECONDS)
-    kernels = importlib.import_module(options.KERNELS[chosen.machine])
     job = Job(digits, kernels, layout, chosen.tile)
     # One BLAS thread per tile call, in both runs: the flow is what makes them overlap.
     with threadpool_limits(1, user_api="blas"):
         facts, weights, scores = run_on_machine(stf, machine, job, chosen)
+        if not np.isfinite(weights).all():
+            options.fail("a tile was not positive definite, so that there are no weights")
         facts["sequential_seconds"] = run_one_by_one(job) if chosen.sequential else None
     facts.update(compare(digits, weights, scores, facts, chosen))
     facts["peak_bytes"] = memory.peak_bytes()
@@ -66,23 +68,32 @@ def import_millstream():
     return millstream
 
 
-def check_memory(rows, tile, layout):
-    need, have = memory.tiles_bytes(rows, tile, layout), memory.available_bytes()
+def open_machine(stf, chosen):
+    try:
+        return stf.machine(chosen.machine, devices=chosen.devices)
+    except (stf.UnavailableError, ValueError) as reason:
+        options.fail(str(reason))
+
+
+def check_memory(rows, tile, layout, kernels):
+    devices = layout.rows * layout.columns
+    need, have = memory.tiles_bytes(rows, tile, layout), kernels.free_bytes(devices)
     if have is not None and need > have:
         options.fail(
-            f"{rows:,} training images on {layout.rows * layout.columns} devices need "
+            f"{rows:,} training images on {devices} devices need "
             f"{report.size(need)} and {report.size(have)} are free; "
             "give a smaller --augment, --samples or --devices"
         )
 
 
-def describe(digits, chosen, machine, layout):
+def describe(digits, chosen, machine, layout, kernels):
     rows, held_out = len(digits.train), len(digits.test)
     count = -(-rows // chosen.tile)
     return (
         f"{chosen.samples:,} digits: {rows:,} to train on, {held_out:,} held out; "
         f"{rows:,} x {rows:,} matrix in {count * (count + 1) // 2:,} tiles of {chosen.tile}\n"
-        f"machine '{machine.name}', {machine.device_count} devices as a {layout} grid"
+        f"machine '{machine.name}', {machine.device_count} devices as a {layout} grid; "
+        f"tile functions of {kernels.NAME}"
     )
 
 
@@ -103,10 +114,11 @@ class Job:
         return weights, scores, progress.count, seconds
 
     def warm_up(self, context, place_of):
-        """The same on a few images, untimed: threads and BLAS make their buffers at first use."""
-        few = 16 * (self.layout.rows + 1)
+        """The same on a few images, untimed: libraries allocate and load much at first use."""
+        tile = min(self.tile, self.kernels.WARM_UP_TILE)
+        few = tile * (self.layout.rows + 1)
         part = Digits(*(column[:few] for column in self.digits))
-        self.flow(context, place_of, 16).run(part)
+        self.flow(context, place_of, tile).run(part)
 
     def flow(self, context, place_of, tile, done=None):
         return RidgeFlow(context, self.kernels, self.layout, place_of, tile, GAMMA, RIDGE, done)
@@ -120,6 +132,7 @@ def run_on_machine(stf, machine, job, chosen):
     done = context.stats()
     facts = {
         "machine": machine.name,
+        "library": job.kernels.NAME,
         "devices": machine.device_count,
         "tile": chosen.tile,
         "train": len(job.digits.train),
@@ -139,8 +152,8 @@ def run_on_machine(stf, machine, job, chosen):
 
 
 def run_one_by_one(job):
-    job.warm_up(SequentialContext(), int)
-    return job.run(SequentialContext(), int, "same tiles one by one")[3]
+    job.warm_up(SequentialContext(job.kernels), int)
+    return job.run(SequentialContext(job.kernels), int, "same tiles one by one")[3]
 
 
 def compare(digits, weights, scores, facts, chosen):

@@ -2,13 +2,14 @@
 """The command line. Whatever is wrong gets one line that says what is allowed, and exit code 2."""
 
 import argparse
+import importlib
 import sys
 from pathlib import Path
 
 from data import IMAGES, SHIFTS
 
-# Machines that have a module of tile functions.
-KERNELS = {"host": "kernels_cpu"}
+# The modules of tile functions of each machine; the first one that can be used is.
+KERNELS = {"host": ["kernels_cpu"], "cuda": ["kernels_torch", "kernels_cupy"]}
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -45,6 +46,37 @@ def machine(text):
     return text
 
 
+def library(text):
+    module, allowed = f"kernels_{text}", KERNELS["cuda"]
+    if module not in allowed:
+        names = ", ".join(f"'{name.removeprefix('kernels_')}'" for name in allowed)
+        raise argparse.ArgumentTypeError(f"'{text}' is not allowed; give one of {names}")
+    return module
+
+
+def kernels(chosen):
+    """The module of tile functions for the machine; where there is none, says what to install."""
+    modules = KERNELS[chosen.machine]
+    if chosen.library is not None:
+        if chosen.library not in modules:
+            fail(f"--library is for --machine cuda; leave it out on machine '{chosen.machine}'")
+        modules = [chosen.library]
+    reasons = []
+    for name in modules:
+        try:
+            module = importlib.import_module(name)
+            lack = module.missing()
+        except ImportError as reason:
+            lack = str(reason)
+        if lack is None:
+            return module
+        reasons.append(lack)
+    return fail(
+        f"machine '{chosen.machine}' needs PyTorch or CuPy with a GPU ({'; '.join(reasons)}); "
+        "run 'pip install torch' or 'pip install cupy-cuda13x', or leave --machine out"
+    )
+
+
 def folder(text):
     path = Path(text)
     try:
@@ -64,7 +96,10 @@ def parse(arguments=None):
     )
     add = parser.add_argument
     add("--machine", type=machine, default="host", help="machine to run on (default: host)")
-    add("--devices", type=whole(1, 64), help="number of simulated devices (default: the machine's)")
+    add(
+        "--library", type=library, help="'torch' or 'cupy' on machine cuda (default: what is there)"
+    )
+    add("--devices", type=whole(1, 64), help="number of devices (default: the machine's)")
     add("--tile", type=whole(8, 4096), help="rows of a tile (default: by the size of the job)")
     add("--samples", type=whole(40, IMAGES), default=IMAGES, help="images used (default: all)")
     add(

@@ -2,33 +2,37 @@
 """The same flow without a runtime: a stand-in for the context that runs each task at once.
 
 It has the few methods of `millstream.context` that the flow uses, so that one definition of the
-job serves both, and the comparison is between the same calls on the same tiles.
+job serves both, and the comparison is between the same calls on the same tiles. On a GPU "at once"
+is in order on one stream.
 """
-
-import numpy as np
 
 
 class Datum:
-    """An array; every access is the array itself."""
+    """A tile; every access is the tile itself."""
 
-    def __init__(self, array):
-        self.array = array
+    def __init__(self, tile):
+        self.tile = tile
 
     def read(self):
-        return self.array
+        return self.tile
 
     write = rw = read
 
 
 class SequentialContext:
+    """`kernels` is the module whose functions are called; it makes the tiles."""
+
+    def __init__(self, kernels):
+        self.kernels = kernels
+
     def logical_data(self, array, name=None):
-        return Datum(array)
+        return Datum(self.kernels.from_host(array))
 
     def logical_data_empty(self, shape, dtype, name=None):
-        return Datum(np.empty(shape, dtype))
+        return Datum(self.kernels.empty(shape))
 
-    def submit(self, function, *arrays, args=(), place=None, symbol=None):
-        function(*arrays, *args)
+    def submit(self, function, *tiles, args=(), place=None, symbol=None):
+        function(*tiles, *args)
 
     def wait(self, datum):
-        return datum.array
+        return self.kernels.to_host(datum.tile)

@@ -9,9 +9,9 @@ def cut(rows, tile):
     return [slice(start, min(start + tile, rows)) for start in range(0, rows, tile)]
 
 
-def good_tile(rows, devices):
-    """Six tiles of rows for two devices, nine for three; from 128 (BLAS is slow below) to 512."""
-    return min(max(64 * round(rows / (3 * devices) / 64), 128), 512)
+def good_tile(rows, devices, largest):
+    """Six tiles of rows for two devices, nine for three; from 128 (BLAS is slow below) on."""
+    return min(max(64 * round(rows / (3 * devices) / 64), 128), largest)
 
 
 class BlockCyclic:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import io
 import sys
+from types import SimpleNamespace
 
 import memory
 import options
@@ -21,7 +22,8 @@ from tiles import BlockCyclic
         (["--samples", "1798"], "'1798' is not allowed; give a whole number from 40 to 1797"),
         (["--augment", "21"], "'21' is not allowed; give a whole number from 0 to 20"),
         (["--seed", "-1"], "'-1' is not allowed; give a whole number from 0 to 4294967295"),
-        (["--machine", "toaster"], "'toaster' is not allowed; give one of 'host'"),
+        (["--machine", "toaster"], "'toaster' is not allowed; give one of 'host', 'cuda'"),
+        (["--library", "jax"], "'jax' is not allowed; give one of 'torch', 'cupy'"),
         (["--colour"], "unrecognized arguments: --colour"),
         (["--out", "/proc/none"], "give a folder that can be written to"),
     ],
@@ -69,6 +71,48 @@ def test_progress_of_a_run_that_fails_ends_with_it():
     with pytest.raises(KeyError), shown:
         raise KeyError
     assert not shown._thread.is_alive()
+
+
+def one_line_of(action, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        action()
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    return said
+
+
+def test_gpu_machine_without_a_library_says_what_to_install(tmp_path, monkeypatch, capsys):
+    for name in ("torch", "cupy", "kernels_torch", "kernels_cupy"):
+        monkeypatch.setitem(sys.modules, name, None)
+    chosen = options.parse(["--machine", "cuda", "--out", str(tmp_path)])
+    said = one_line_of(lambda: options.kernels(chosen), capsys)
+    assert "machine 'cuda' needs PyTorch or CuPy with a GPU" in said
+    assert "pip install torch" in said
+
+
+def test_library_of_a_gpu_is_none_of_the_host_machine(tmp_path, capsys):
+    chosen = options.parse(["--library", "torch", "--out", str(tmp_path)])
+    said = one_line_of(lambda: options.kernels(chosen), capsys)
+    assert "--library is for --machine cuda" in said
+
+
+def test_first_library_that_can_be_used_is(tmp_path, monkeypatch):
+    blind = SimpleNamespace(missing=lambda: "PyTorch finds no GPU")
+    sees = SimpleNamespace(missing=lambda: None)
+    monkeypatch.setitem(sys.modules, "kernels_torch", blind)
+    monkeypatch.setitem(sys.modules, "kernels_cupy", sees)
+    assert options.kernels(options.parse(["--machine", "cuda", "--out", str(tmp_path)])) is sees
+
+
+def test_machine_that_cannot_be_opened_is_one_line(capsys):
+    stf = pytest.importorskip("millstream")
+    pytest.importorskip("millstream._core")
+    import main
+
+    chosen = SimpleNamespace(machine="null", devices=10_000)
+    said = one_line_of(lambda: main.open_machine(stf, chosen), capsys)
+    assert said.startswith("digits: ")
 
 
 def test_missing_package_is_one_line(monkeypatch, capsys):
