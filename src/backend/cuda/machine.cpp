@@ -65,13 +65,12 @@ class machine final : public backend::machine {
   std::vector<std::unique_ptr<device>> devices_;
 };
 
-/// The device of the thread's current context, as a place in `devices`; 0 without one.
+/// The device of the thread's current context, as a place in `devices`; 0 without one. Asked for
+/// each task without a place, so a machine of one device asks nobody.
 int current_index(const machine_state& state) noexcept {
-  abi::context now = nullptr;
+  if (state.devices.size() == 1) return 0;
   abi::device ordinal = 0;
-  const driver& api = *state.api;
-  if (api->cuCtxGetCurrent(&now) != abi::result::success || now == nullptr) return 0;
-  if (api->cuCtxGetDevice(&ordinal) != abi::result::success) return 0;
+  if ((*state.api)->cuCtxGetDevice(&ordinal) != abi::result::success) return 0;
   const auto found = std::find_if(
       state.devices.begin(), state.devices.end(),
       [&](const std::unique_ptr<device_state>& each) { return each->ordinal() == ordinal; });

@@ -57,6 +57,12 @@ class Count : public MachineTest {
   abi::context own_ = nullptr;
 };
 
+TEST_F(Count, TellingTheCurrentDeviceIsOneCallAndNoneWithOneDevice) {
+  EXPECT_EQ(calls_of([&] { EXPECT_EQ(machine().current_device(), 0); }), "cuCtxGetDevice ");
+  const auto single = value(backend::cuda::open_with({1, {}}, library_path()));
+  EXPECT_EQ(calls_of([&] { EXPECT_EQ(single->current_device(), 0); }), "");
+}
+
 TEST_F(Count, ARecordIsOneCall) {
   EXPECT_EQ(calls_of([&] { ok(queue_->record(*event_)); }), "cuEventRecord ");
 }
