@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
@@ -178,7 +179,15 @@ MILLSTREAM_API void raise(const std::vector<failure>& failures);
 
 struct context_options {
   machine on{};
-  bool check = false;                        ///< checker mode (see context::reports)
+  /// Checker mode, on machines whose instances are host memory: what a task only reads must come
+  /// back unchanged, what it only writes is filled with a pattern first. A breach is reported like
+  /// a failure, or thrown by `end` of a task in the caller's thread.
+  bool check = false;
+  /// A native stream of the caller's (0 = the default stream): everything is ordered behind its
+  /// work of now, `fence` gives it, and `finish` only queues the rest on it and returns at once.
+  /// It may be captured by somebody else meanwhile. error(invalid_value) where there is no such
+  /// stream.
+  std::optional<std::uint64_t> stream;
   std::shared_ptr<trace_listener> listener;  ///< told everything; null = nobody
 };
 
@@ -190,6 +199,8 @@ struct registration {
   bool readonly = false;
   std::string_view symbol;
   source_site site;
+  /// The content is ready once the work queued so far on this native stream has ended.
+  std::optional<std::uint64_t> producer;
   /// Kept until nothing of the context touches the buffer any more. Its deleter is called without
   /// any lock of the library held, on any thread.
   std::shared_ptr<void> owner;
@@ -249,7 +260,9 @@ class MILLSTREAM_API untyped_context {
   /// token). Throws error(poisoned), error(not_written). Does not look at failures.
   void read_back(const untyped_data& data, void* to);
   /// Blocks until all tasks and host functions ended, those submitted meanwhile included; writes
-  /// back; lets go of the data. The second call does nothing. Does not look at failures.
+  /// back; lets go of the data. The second call does nothing. Does not look at failures. On a
+  /// caller's stream it does not block: all that is queued there instead, and the user's buffers
+  /// are held until the context is dropped and the stream has passed.
   /// Throws error(usage) while a task is open and error(deadlock) from inside a body of this
   /// context, before anything changed.
   void finish();

@@ -13,7 +13,7 @@ std::string who(const device& asked) {
 
 }  // namespace
 
-result<std::unique_ptr<queue>> device::adopt(std::uint64_t /*native_stream*/) {
+result<std::unique_ptr<queue>> device::adopt(std::uint64_t /*native_stream*/, bool /*one_thread*/) {
   return guarded(name(), [&] {
     return status(errc::unsupported,
                   base::cat(who(*this), " has no native streams; use a queue of its own"));

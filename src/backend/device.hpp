@@ -47,9 +47,13 @@ class device {
 
   [[nodiscard]] virtual result<std::unique_ptr<queue>> make_queue() = 0;
   /// A queue on a native stream of somebody else (`queue::handle` of the answer; 0 means the
-  /// default stream). The stream belongs to this device, lives at least as long as the queue, and
-  /// is never destroyed by it. `unsupported` where there are no native streams.
-  [[nodiscard]] virtual result<std::unique_ptr<queue>> adopt(std::uint64_t native_stream);
+  /// default stream), or where there are none, on a queue of this device with that handle. The
+  /// stream belongs to this device, lives at least as long as the queue, and is never destroyed by
+  /// it; operations of both mix in the order of the calls. `unsupported` where streams have no
+  /// meaning. A handle that means another stream in each thread is taken only with `one_thread`:
+  /// the queue is used by the calling thread alone.
+  [[nodiscard]] virtual result<std::unique_ptr<queue>> adopt(std::uint64_t native_stream,
+                                                             bool one_thread = false);
   [[nodiscard]] virtual result<std::unique_ptr<event>> make_event() = 0;
 
   /// Memory of this device (page-locked host memory on the host side), at least 256-byte aligned,

@@ -22,6 +22,11 @@ result<std::unique_ptr<virtual_range>> machine::reserve_range(std::size_t /*byte
   return missing(who(*this), "reserve ranges of addresses", capability::vmm);
 }
 
+result<int> machine::device_of_stream(std::uint64_t /*native_stream*/) {
+  return status(errc::unsupported, base::cat("machine ", base::quoted(name()),
+                                             " has no streams of others; leave the stream out"));
+}
+
 result<std::unique_ptr<device>> machine::adopt_context(std::uint64_t /*native*/) {
   return guarded(name(), [&] {
     return status(errc::unsupported,

@@ -33,6 +33,9 @@ class machine {
   [[nodiscard]] virtual device& host() noexcept = 0;
   /// The device a task without a place runs on (the caller's current one on CUDA, else 0).
   [[nodiscard]] virtual int current_device() noexcept = 0;
+  /// The device that can `adopt` this native stream, -1 for the host side. `invalid_value` for a
+  /// number known to be no stream, `unsupported` where there are no native streams.
+  [[nodiscard]] virtual result<int> device_of_stream(std::uint64_t native_stream);
 
   /// Makes a range of the user's host memory fast to copy from and to, where the machine needs
   /// that (page-locking); a no-op elsewhere.

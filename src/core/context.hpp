@@ -180,6 +180,9 @@ class context : public std::enable_shared_from_this<context> {
   // lifetime.cpp
   void drain(lock& held);
   void begin_finish(const lock& held);
+  void finish_on_stream(const lock& held);
+  void write_back_all(bool guarded);
+  void keep_until_passed();
   void close(std::vector<std::shared_ptr<void>>& dropped);
   void check_no_open_task() const;
   void give_back_resources() noexcept;
@@ -188,6 +191,7 @@ class context : public std::enable_shared_from_this<context> {
   void release_content(data& of, std::vector<std::shared_ptr<void>>& dropped);
   void collect_retired(std::vector<std::shared_ptr<void>>& dropped);
   void order_behind_retired(data& fresh);
+  void order_behind(data& fresh, std::uint64_t producer);
   data* add_data(std::unique_ptr<data> fresh, std::string_view symbol, source_site site);
 
   context_options options_;
@@ -205,6 +209,7 @@ class context : public std::enable_shared_from_this<context> {
   std::vector<data*> all_data_;
   std::vector<retired> retired_;
   std::vector<derivation> derivations_;
+  std::vector<std::shared_ptr<void>> kept_;  // owners of buffers that the caller's stream may use
   std::vector<std::unique_ptr<backend::event>> events_;
   context_stats counts_;
   std::atomic<std::uint64_t> skipped_{0};
@@ -212,8 +217,9 @@ class context : public std::enable_shared_from_this<context> {
   failure_list failures_;  // has its own lock
 };
 
-/// Finds the open context that leases the queue with this number and waits for
-/// it; false if none.
+/// Waits for the open contexts that use the queue with this number; false if none does.
 [[nodiscard]] bool synchronize_leased(std::uint64_t stream);
+/// Waits for what is in a stream that the machine knows, whoever put it there.
+void synchronize_adopted(machine& on, std::uint64_t stream);
 
 }  // namespace millstream::core

@@ -7,6 +7,7 @@
 #include <millstream/error.hpp>
 
 #include "base/fork_guard.hpp"
+#include "base/text.hpp"
 #include "core/wait_graph.hpp"
 
 namespace millstream::core {
@@ -44,7 +45,10 @@ void lane_set::close() noexcept {
     if (base::forked_child()) {
       [[maybe_unused]] const auto* const queue = each->lease.queue.release();
       [[maybe_unused]] const auto* const mark = each->lease.mark.release();
+    } else if (each->foreign) {
+      each->lease = {};  // the user may end the stream now
     } else {
+      each->lease.recorded = is_recorded_;
       machine_.give_back(each->place, std::move(each->lease));
     }
   }
@@ -65,7 +69,64 @@ lane_index lane_set::open(place_index place) {
   opened->lease = std::move(lease.value());
   opened->place = place;
   lanes_.push_back(std::move(opened));
-  return static_cast<lane_index>(lanes_.size() - 1);
+  const auto fresh = static_cast<lane_index>(lanes_.size() - 1);
+  if (has_caller_) {
+    // Nothing here may begin before what the caller's stream had in it; by this wait, tasks without
+    // inputs too become part of a recording of that stream. It is an operation of the lane, so that
+    // a lane with nothing else in it joins the stream again.
+    wait(fresh, {0, 1});
+    advance(fresh);
+  }
+  return fresh;
+}
+
+void lane_set::adopt_caller(std::uint64_t stream) {
+  adopted_queue adopted = machine_.adopt(stream, /*one_thread=*/false);
+  auto recorded = adopted.queue->is_capturing();
+  if (!recorded) check(recorded.take_status());
+  is_recorded_ = recorded.value();
+  auto mark = machine_.at(adopted.place).make_event();
+  if (!mark) check(mark.take_status());
+  auto caller = std::make_unique<lane>();
+  caller->lease = {std::move(adopted.queue), std::move(mark.value()), false};
+  caller->place = adopted.place;
+  caller->foreign = true;
+  lanes_.push_back(std::move(caller));
+  pool_of(adopted.place).lanes.push_back(0);
+  advance(0);  // everything that was in it before
+  record(0);
+  has_caller_ = true;
+}
+
+completion lane_set::behind(std::uint64_t stream) {
+  const adopted_queue producer = machine_.adopt(stream, /*one_thread=*/true);
+  auto recorded = producer.queue->is_capturing();
+  if (!recorded) check(recorded.take_status());
+  if (recorded.value() && !is_recorded_) {
+    throw error(errc::usage,
+                base::cat("stream ", stream,
+                          " is being captured; open the context on it, so that it takes part"));
+  }
+  auto mark = machine_.take_event();
+  if (!mark) check(mark.take_status());
+  const lane_index follower = from_pool(producer.place);
+  check(producer.queue->record(*mark.value()));
+  check(queue(follower).wait(*mark.value()));
+  machine_.give_back(std::move(mark.value()));
+  return advance(follower);
+}
+
+void lane_set::join_into_caller() {
+  lane& caller = *lanes_[0];
+  completion_set all;
+  for (lane_index i = 1; i < lanes_.size(); ++i)
+    all.add(tail(i));
+  if (!caller.parked && is_held_up(all)) {
+    // The caller's stream has to wait for the host functions, whatever else is parked.
+    caller.parked = machine_.park(caller.place, /*must=*/true);
+  }
+  wait(0, all);
+  advance(0);
 }
 
 // In turn, but not a parked one: what goes there would wait for host functions

@@ -25,6 +25,7 @@ struct lane {
   std::uint64_t recorded = 0;  // what the mark covers
   std::vector<std::uint64_t> clock;
   std::vector<std::uint64_t> recorded_clock;  // the clock when the mark was set
+  bool foreign = false;                       // on a stream of the user's; never leased to others
   bool parked = false;                        // counted by the machine: see lane_set::choose
   /// The job that ended last; set by the job itself, without the lock.
   std::atomic<std::uint64_t> finished{0};
@@ -71,6 +72,18 @@ class lane_set {
   /// stop all others). Work that has to wait for one goes to a parked lane,
   /// other work to the rest; throws held_back when no lane may be parked.
   [[nodiscard]] lane_index choose(place_index place, const completion_set& before);
+  /// Makes the caller's stream lane 0 (before any other): all lanes opened later come after its
+  /// tail of now. Throws as machine::adopt.
+  void adopt_caller(std::uint64_t stream);
+  [[nodiscard]] bool has_caller() const noexcept { return has_caller_; }
+  /// Whether the caller's stream is being recorded by somebody else.
+  [[nodiscard]] bool is_recorded() const noexcept { return is_recorded_; }
+  /// The work that is in a stream of the user's now; the stream may end after this. Throws as
+  /// machine::adopt, and error(usage) if somebody records it and not us with it.
+  [[nodiscard]] completion behind(std::uint64_t stream);
+  /// The caller's stream waits for every other lane.
+  void join_into_caller();
+
   /// The lane with that queue number; `no_lane` if it is not ours.
   [[nodiscard]] lane_index find(std::uint64_t handle) const noexcept;
 
@@ -126,6 +139,8 @@ class lane_set {
   std::vector<std::unique_ptr<lane>> lanes_;
   std::vector<place_pool> pools_;
   lane_counts counts_;
+  bool has_caller_ = false;
+  bool is_recorded_ = false;
 };
 
 /// Throws error(code, text) for a failed status.

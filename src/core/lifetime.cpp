@@ -32,12 +32,26 @@ registry& open_contexts() {
   return *all;
 }
 
+/// Lets go of the owners of buffers when a queue comes by.
+class owner_job final : public backend::job {
+ public:
+  explicit owner_job(std::vector<std::shared_ptr<void>> owners) : owners_(std::move(owners)) {}
+  void run() noexcept override { delete this; }
+  /// The queue is closed, perhaps with locks held, and the buffers may be in use: they are leaked.
+  void discard() noexcept override {}
+
+ private:
+  ~owner_job() = default;
+  std::vector<std::shared_ptr<void>> owners_;
+};
+
 }  // namespace
 
 context::context(context_options options)
     : options_(std::move(options)),
       lanes_(*options_.on.state()),
       pools_(*options_.on.state(), lanes_) {
+  if (options_.stream) lanes_.adopt_caller(*options_.stream);
   const std::scoped_lock hold(open_contexts().mutex);
   open_contexts().contexts.insert(this);
 }
@@ -110,6 +124,7 @@ data* context::register_data(const registration& what) {
   collect_retired(dropped);
   if (data* same = ranges_.find_same(what.block, what.bytes);
       same != nullptr && what.bytes > 0 && same->readonly == what.readonly) {
+    if (what.producer) order_behind(*same, *what.producer);
     same->add_handle();
     if (same->symbol.empty()) same->symbol = what.symbol;
     return same;
@@ -128,9 +143,17 @@ data* context::register_data(const registration& what) {
   fresh->keep_alive = what.owner;
   fresh->instances.push_back({place, what.block, 0, {}});
   fresh->valid = place_bit(place);
+  if (what.producer) order_behind(*fresh, *what.producer);
   order_behind_retired(*fresh);
   ranges_.add(what.block, what.bytes, *fresh);
   return add_data(std::move(fresh), what.symbol, what.site);
+}
+
+// What is in the stream may write the buffer.
+void context::order_behind(data& fresh, std::uint64_t producer) {
+  const completion filled = lanes_.behind(producer);
+  fresh.instances[0].ready.add(filled);
+  fresh.readers.add(filled);
 }
 
 // The buffer may still be written back to by data that were let go.
@@ -260,6 +283,10 @@ void context::finish() {
   {
     lock held(mutex_);
     if (phase_ == phase::finished) return;
+    if (lanes_.has_caller()) {
+      if (phase_ == phase::live) finish_on_stream(held);
+      return;
+    }
     if (phase_ == phase::live) {
       check_no_open_task();
       drain(held);
@@ -276,10 +303,52 @@ void context::finish() {
 // No task is left and none can come: every failure is known.
 void context::begin_finish(const lock& held) {
   phase_ = phase::finishing;
+  write_back_all(/*guarded=*/false);
+  (void)held;
+}
+
+// Everything that is left is queued, and the caller's stream comes after it. Which host functions
+// will fail is not known yet: queues that run jobs look at their turn, others now.
+void context::finish_on_stream(const lock& held) {
+  check_no_open_task();
+  phase_ = phase::finishing;
+  for (data* each : all_data_) {
+    if (!each->let_go) each->poison.watch(each->version);
+  }
+  write_back_all(/*guarded=*/true);
+  for (data* each : all_data_) {
+    if (!each->let_go) release_content(*each, kept_);
+  }
+  for (retired& each : retired_)
+    kept_.push_back(std::move(each.keep_alive));
+  retired_.clear();
+  pools_.trim_all();
+  lanes_.join_into_caller();
+  keep_until_passed();
+  count_lanes();
+  lanes_.close();
+  phase_ = phase::finished;
+  (void)held;
+}
+
+// The stream may still use the buffers, whose owners wait for it on the host side. What was
+// recorded can run again at any time: there they stay with the context, and then the recorder has
+// to keep them.
+void context::keep_until_passed() {
+  std::erase(kept_, nullptr);
+  if (kept_.empty() || lanes_.is_recorded()) return;
+  const lane_index after = lanes_.choose(host_place, {});
+  lanes_.wait(after, lanes_.tail(0));
+  auto* const job = new owner_job(std::move(kept_));
+  check(lanes_.queue(after).run(*job));
+  lanes_.advance(after);
+}
+
+void context::write_back_all(bool guarded) {
   for (data* each : all_data_) {
     if (each->let_go || !each->registered) continue;
     try {
-      write_back(*each, /*guarded=*/false);
+      write_back(*each, guarded);
     } catch (const error& broken) {
       const error named(broken.code(),
                         base::cat("write-back of ", each->name(), " failed: ", broken.what()));
@@ -287,7 +356,6 @@ void context::begin_finish(const lock& held) {
                     each->site, /*known=*/false);
     }
   }
-  (void)held;
 }
 
 void context::close(std::vector<std::shared_ptr<void>>& dropped) {
@@ -346,6 +414,7 @@ bool synchronize_leased(std::uint64_t stream) {
       if (auto alive = each->weak_from_this().lock()) all.push_back(std::move(alive));
     }
   }
+  bool known = false;
   for (const auto& each : all) {
     lane_index found = no_lane;
     {
@@ -353,10 +422,27 @@ bool synchronize_leased(std::uint64_t stream) {
       found = each->lanes(held).find(stream);
     }
     if (found == no_lane) continue;
+    known = true;
     each->synchronize(found);
-    return true;
   }
-  return false;
+  return known;
+}
+
+void synchronize_adopted(machine& on, std::uint64_t stream) {
+  const adopted_queue what = on.adopt(stream, /*one_thread=*/true);
+  auto mark = on.take_event();
+  if (!mark) check(mark.take_status());
+  check(what.queue->record(*mark.value()));
+  const blocking_section blocking;
+  for (;;) {
+    auto passed = mark.value()->wait_for(wait_slice);
+    if (!passed) check(passed.take_status());
+    if (passed.value()) break;
+    if (blocking.is_interrupted()) {
+      throw error(errc::interrupted, "the wait was interrupted; the stream goes on");
+    }
+  }
+  on.give_back(std::move(mark.value()));
 }
 
 }  // namespace millstream::core

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <utility>
 
 #include "backend/registry.hpp"
@@ -61,23 +62,59 @@ bool machine::wait_for_unpark(std::uint64_t seen, std::chrono::milliseconds limi
 }
 
 backend::result<leased_queue> machine::lease(place_index place) {
-  {
-    const std::scoped_lock hold(mutex_);
-    std::vector<leased_queue>& free = idle(place);
-    if (!free.empty()) {
-      leased_queue taken = std::move(free.back());
-      free.pop_back();
-      return taken;
-    }
-  }
+  if (auto taken = take_idle(place)) return std::move(*taken);
   // Outside the lock: making a queue may take the driver a while.
   auto queue = at(place).make_queue();
   if (!queue) return queue.take_status();
   auto mark = at(place).make_event();
   if (!mark) return mark.take_status();
+  note_handle(queue.value()->handle());
+  return leased_queue{std::move(queue.value()), std::move(mark.value()), false};
+}
+
+// Those that took part in a recording are asked whether it goes on.
+std::optional<leased_queue> machine::take_idle(place_index place) {
+  std::vector<leased_queue> busy;
+  std::optional<leased_queue> taken;
+  for (;;) {
+    {
+      const std::scoped_lock hold(mutex_);
+      std::vector<leased_queue>& free = idle(place);
+      if (taken || free.empty()) {
+        std::move(busy.begin(), busy.end(), std::back_inserter(free));
+        return taken;
+      }
+      taken = std::move(free.back());
+      free.pop_back();
+      if (!taken->recorded) continue;
+    }
+    auto still = taken->queue->is_capturing();
+    taken->recorded = !still || still.value();
+    if (!taken->recorded) continue;
+    busy.push_back(std::move(*taken));
+    taken.reset();
+  }
+}
+
+void machine::note_handle(std::uint64_t handle) {
   const std::scoped_lock hold(mutex_);
-  handles_.push_back(queue.value()->handle());
-  return leased_queue{std::move(queue.value()), std::move(mark.value())};
+  if (std::find(handles_.begin(), handles_.end(), handle) == handles_.end()) {
+    handles_.push_back(handle);
+  }
+}
+
+adopted_queue machine::adopt(std::uint64_t stream, bool one_thread) {
+  const auto refuse = [&](const backend::status& why) {
+    return error(errc::invalid_value,
+                 base::cat("stream ", stream, " cannot be used: ", why.text()));
+  };
+  auto device = driver_->device_of_stream(stream);
+  if (!device) throw refuse(device.why());
+  const auto place = static_cast<place_index>(device.value());
+  auto queue = at(place).adopt(stream, one_thread);
+  if (!queue) throw refuse(queue.why());
+  note_handle(queue.value()->handle());
+  return {std::move(queue.value()), place};
 }
 
 void machine::give_back(place_index place, leased_queue lease) noexcept {
@@ -196,11 +233,14 @@ std::vector<std::string> machine_names() {
 
 void synchronize(std::uint64_t stream) {
   core::check_process();
-  if (core::synchronize_leased(stream)) return;
+  bool known = core::synchronize_leased(stream);
   for (const auto& each : core::open_machines()) {
-    // A queue nobody leases: its last lessee waited for it.
-    if (each->knows_queue(stream)) return;
+    if (!each->knows_queue(stream)) continue;
+    known = true;
+    // What contexts left in it that do not use it any more.
+    core::synchronize_adopted(*each, stream);
   }
+  if (known) return;
   throw error(
       errc::invalid_value,
       base::cat("stream ", stream, " does not exist; pass what fence() or a task's stream gave"));

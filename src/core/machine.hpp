@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include <millstream/machine.hpp>
@@ -23,6 +24,14 @@ class context;
 struct leased_queue {
   std::unique_ptr<backend::queue> queue;
   std::unique_ptr<backend::event> mark;
+  /// Took part in a recording of somebody else's: while that goes on nobody may lease it.
+  bool recorded = false;
+};
+
+/// A queue on a stream of the user's.
+struct adopted_queue {
+  std::unique_ptr<backend::queue> queue;
+  place_index place;
 };
 
 /// One per process for equal options; never destroyed, because queues may still
@@ -55,13 +64,18 @@ class machine {
   /// is over.
   [[nodiscard]] bool wait_for_unpark(std::uint64_t seen, std::chrono::milliseconds limit);
   [[nodiscard]] std::uint64_t unpark_count() const noexcept { return unparked_.load(); }
+  /// Throws error(invalid_value) for what is no stream that this machine can use. `one_thread`: see
+  /// backend::device::adopt. From now on the stream is one that `knows_queue`.
+  [[nodiscard]] adopted_queue adopt(std::uint64_t stream, bool one_thread);
 
-  /// True if this machine ever handed out a queue with this number.
+  /// True if this machine ever handed out or adopted a queue with this number.
   [[nodiscard]] bool knows_queue(std::uint64_t handle) const;
   /// For `shut_down`: every queue that is not leased is destroyed.
   void drop_idle_queues() noexcept;
 
  private:
+  [[nodiscard]] std::optional<leased_queue> take_idle(place_index place);
+  void note_handle(std::uint64_t handle);
   [[nodiscard]] std::vector<leased_queue>& idle(place_index place) noexcept {
     return idle_[static_cast<std::size_t>(place + 1)];
   }

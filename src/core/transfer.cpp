@@ -154,6 +154,11 @@ void context::wait_on_host(lock& held, const completion_set& what, const char* d
   if (self.owner == this) {
     lanes_.note_done({self.position.lane, self.position.sequence - 1});
   }
+  if (lanes_.is_recorded() && !lanes_.are_done(what)) {
+    throw error(errc::usage,
+                "waiting on the host is not possible while the caller's stream is being "
+                "captured; wait after the capture has ended");
+  }
   base::small_vector<host_wait, 4> waits;
   std::vector<awaited_position> positions;
   for (const completion& each : what) {
@@ -257,6 +262,10 @@ std::uint64_t context::fence() {
   lock held(mutex_);
   check_live(held, "fence");
   collect_retired(dropped);
+  if (lanes_.has_caller()) {
+    lanes_.join_into_caller();
+    return lanes_.queue(0).handle();
+  }
   const auto place = static_cast<place_index>(on().driver().current_device());
   for (;;) {
     const std::uint64_t unparked = on().unpark_count();

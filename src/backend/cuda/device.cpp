@@ -18,10 +18,6 @@ namespace {
 // As many streams as the driver gives hardware queues by default.
 constexpr int streams_per_device = 8;
 
-// Handles that mean a stream without being one.
-constexpr std::uint64_t legacy_default = 1;
-constexpr std::uint64_t per_thread_default = 2;
-
 using queue_result = result<std::unique_ptr<backend::queue>>;
 
 abi::stream handle_of(std::uint64_t stream) noexcept {
@@ -51,10 +47,10 @@ queue_result device::make_queue() {
   });
 }
 
-queue_result device::adopt(std::uint64_t native) {
+queue_result device::adopt(std::uint64_t native, bool one_thread) {
   return call<queue_result>(call::make_queue, [&]() -> queue_result {
     if (native == 0) native = legacy_default;
-    if (native == per_thread_default) {
+    if (native == per_thread_default && !one_thread) {
       return status(errc::invalid_value,
                     base::cat(state_->who(),
                               " cannot use the default stream of a thread, which "

@@ -24,7 +24,8 @@ class device final : public backend::device {
   [[nodiscard]] int parked_queue_limit() const noexcept override { return parked_streams; }
 
   [[nodiscard]] result<std::unique_ptr<backend::queue>> make_queue() override;
-  [[nodiscard]] result<std::unique_ptr<backend::queue>> adopt(std::uint64_t stream) override;
+  [[nodiscard]] result<std::unique_ptr<backend::queue>> adopt(std::uint64_t stream,
+                                                              bool one_thread) override;
   [[nodiscard]] result<std::unique_ptr<backend::event>> make_event() override;
   [[nodiscard]] result<void*> allocate(std::size_t bytes, backend::queue& order) override;
   status release(void* block, std::size_t bytes, backend::queue& order) override;

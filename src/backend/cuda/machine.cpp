@@ -9,6 +9,7 @@
 #include "backend/cuda/partition.hpp"
 #include "backend/cuda/range.hpp"
 #include "backend/cuda/state.hpp"
+#include "backend/cuda/stream.hpp"
 #include "backend/device_limit.hpp"
 #include "backend/guarded.hpp"
 #include "base/settings.hpp"
@@ -44,6 +45,7 @@ class machine final : public backend::machine {
   }
   [[nodiscard]] backend::device& host() noexcept override { return host_; }
   [[nodiscard]] int current_device() noexcept override;
+  [[nodiscard]] result<int> device_of_stream(std::uint64_t native_stream) override;
 
   status register_memory(void* block, std::size_t bytes) override;
   status unregister_memory(void* block) override;
@@ -65,20 +67,43 @@ class machine final : public backend::machine {
   std::vector<std::unique_ptr<device>> devices_;
 };
 
-/// The device of the thread's current context, as a place in `devices`; 0 without one. Asked for
-/// each task without a place, so a machine of one device asks nobody.
-int current_index(const machine_state& state) noexcept {
-  if (state.devices.size() == 1) return 0;
+/// The device of the thread's current context, as a place in `devices`; -1 without one or if it is
+/// none of them.
+int current_position(const machine_state& state) noexcept {
   abi::device ordinal = 0;
-  if ((*state.api)->cuCtxGetDevice(&ordinal) != abi::result::success) return 0;
+  if ((*state.api)->cuCtxGetDevice(&ordinal) != abi::result::success) return -1;
   const auto found = std::find_if(
       state.devices.begin(), state.devices.end(),
       [&](const std::unique_ptr<device_state>& each) { return each->ordinal() == ordinal; });
-  return found == state.devices.end() ? 0 : (*found)->index();
+  return found == state.devices.end() ? -1 : (*found)->index();
+}
+
+/// Asked for each task without a place, so a machine of one device asks nobody.
+int current_index(const machine_state& state) noexcept {
+  return state.devices.size() == 1 ? 0 : std::max(current_position(state), 0);
 }
 
 int machine::current_device() noexcept {
   return base::forked_child() ? 0 : current_index(*state_);
+}
+
+result<int> machine::device_of_stream(std::uint64_t native_stream) {
+  if (base::forked_child()) return call_gate::refuse_child(who_);
+  // The default streams are those of the current device.
+  if (native_stream <= per_thread_default) return current_index(*state_);
+  abi::context owner = nullptr;
+  const driver& api = *state_->api;
+  const abi::result answer =
+      api->cuStreamGetCtx(reinterpret_cast<abi::stream>(native_stream), &owner);
+  if (answer != abi::result::success) {
+    status failed = api.failed(who_, "tell whose stream it was given", answer);
+    return status(errc::invalid_value, failed.text());
+  }
+  const context_guard in(api, owner);
+  const int found = current_position(*state_);
+  if (found >= 0) return found;
+  return status(errc::invalid_value,
+                base::cat(who_, " was given a stream of a device it does not have"));
 }
 
 status machine::register_memory(void* block, std::size_t bytes) {

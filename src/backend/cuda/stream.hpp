@@ -12,6 +12,11 @@ namespace millstream::backend::cuda {
 
 class device_state;
 
+/// Handles that mean a stream without being one: the one that waits for all others, and the one of
+/// the calling thread.
+inline constexpr std::uint64_t legacy_default = 1;
+inline constexpr std::uint64_t per_thread_default = 2;
+
 /// Tells when everything that was queued on a stream has ended, for those who outlive it.
 struct stream_tail {
   stream_tail(device_state& of, abi::stream of_stream) : on(of), raw(of_stream) {}

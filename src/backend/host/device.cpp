@@ -21,7 +21,20 @@ device::device(std::shared_ptr<machine_state> machine, int index, int queue_hint
 result<std::unique_ptr<backend::queue>> device::make_queue() {
   if (status refused = machine_->gate.pass(call::make_queue, who_); !refused) return refused;
   return guarded(who_, [&]() -> result<std::unique_ptr<backend::queue>> {
-    return std::unique_ptr<backend::queue>(std::make_unique<queue>(machine_, who_));
+    return std::unique_ptr<backend::queue>(std::make_unique<queue>(machine_, who_, index_));
+  });
+}
+
+result<std::unique_ptr<backend::queue>> device::adopt(std::uint64_t number, bool /*one_thread*/) {
+  if (status refused = machine_->gate.pass(call::make_queue, who_); !refused) return refused;
+  return guarded(who_, [&]() -> result<std::unique_ptr<backend::queue>> {
+    auto known = machine_->queues.find(number);
+    if (!known || known->behind == nullptr || known->device != index_) {
+      return status(errc::invalid_value, base::cat(who_, " has no queue with number ", number,
+                                                   "; give a number that it handed out"));
+    }
+    return std::unique_ptr<backend::queue>(
+        std::make_unique<queue>(machine_, who_, number, std::move(known->behind)));
   });
 }
 

@@ -20,6 +20,8 @@ class device final : public backend::device {
   [[nodiscard]] const std::string& name() const noexcept override { return name_; }
   [[nodiscard]] int queue_hint() const noexcept override { return queue_hint_; }
   [[nodiscard]] result<std::unique_ptr<backend::queue>> make_queue() override;
+  [[nodiscard]] result<std::unique_ptr<backend::queue>> adopt(std::uint64_t number,
+                                                              bool one_thread) override;
   [[nodiscard]] result<std::unique_ptr<backend::event>> make_event() override;
   [[nodiscard]] result<void*> allocate(std::size_t bytes, backend::queue& order) override;
   status release(void* block, std::size_t bytes, backend::queue& order) override;

@@ -43,6 +43,11 @@ class machine final : public backend::machine {
   }
   [[nodiscard]] backend::device& host() noexcept override { return host_; }
   [[nodiscard]] int current_device() noexcept override { return 0; }
+  [[nodiscard]] result<int> device_of_stream(std::uint64_t number) override {
+    if (auto known = state_->queues.find(number)) return known->device;
+    return status(errc::invalid_value, base::cat(who_, " has no queue with number ", number,
+                                                 "; pass what fence() or a task's stream gave"));
+  }
 
   status register_memory(void* /*block*/, std::size_t /*bytes*/) override {
     status passed = state_->gate.pass(call::register_memory, who_);

@@ -19,16 +19,30 @@ std::shared_ptr<lane> make_lane(const std::shared_ptr<machine_state>& machine,
 
 }  // namespace
 
-queue::queue(std::shared_ptr<machine_state> machine, std::string who)
+queue::queue(std::shared_ptr<machine_state> machine, std::string who, int device)
     : machine_(std::move(machine)),
       who_(std::move(who)),
       alive_(machine_->live),
       number_(next_queue_number()),
-      lane_(make_lane(machine_, who_)) {}
+      lane_(make_lane(machine_, who_)),
+      owns_lane_(true) {
+  machine_->queues.add(number_, device, lane_);
+}
+
+queue::queue(std::shared_ptr<machine_state> machine, std::string who, std::uint64_t number,
+             std::shared_ptr<lane> shared)
+    : machine_(std::move(machine)),
+      who_(std::move(who)),
+      alive_(machine_->live),
+      number_(number),
+      lane_(std::move(shared)),
+      owns_lane_(false) {}
 
 queue::~queue() {
   // In a forked child the lane's thread is missing and may have left its mutex locked.
-  if (!base::forked_child()) lane_->close();
+  if (!owns_lane_ || base::forked_child()) return;
+  machine_->queues.remove(number_);
+  lane_->close();
 }
 
 status queue::copy(const copy_request& request) {

@@ -14,7 +14,10 @@ namespace millstream::backend::host {
 class queue final : public backend::queue {
  public:
   /// `who` begins the texts of failures: "device 'host:0'".
-  queue(std::shared_ptr<machine_state> machine, std::string who);
+  queue(std::shared_ptr<machine_state> machine, std::string who, int device);
+  /// A second user of a queue: the lane stays open when this object goes.
+  queue(std::shared_ptr<machine_state> machine, std::string who, std::uint64_t number,
+        std::shared_ptr<lane> shared);
   ~queue() override;
 
   [[nodiscard]] std::uint64_t handle() const noexcept override { return number_; }
@@ -36,6 +39,7 @@ class queue final : public backend::queue {
   const live_mark alive_;
   const std::uint64_t number_;
   const std::shared_ptr<lane> lane_;
+  const bool owns_lane_;
 };
 
 }  // namespace millstream::backend::host

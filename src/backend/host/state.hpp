@@ -7,6 +7,7 @@
 
 #include "backend/arena_set.hpp"
 #include "backend/call_gate.hpp"
+#include "backend/host/queue_directory.hpp"
 #include "backend/host/scheduler.hpp"
 #include "backend/lane.hpp"
 #include "backend/live_count.hpp"
@@ -19,6 +20,7 @@ struct machine_state {
   call_gate gate{call_gate::counting::on_demand};
   live_count live;
   arena_set memory;
+  queue_directory queues;
   std::shared_ptr<scheduler> order;  ///< in seed mode only
 
   /// Whether all of the span is memory of that home. `device`, with a text, if not.
