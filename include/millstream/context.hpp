@@ -379,6 +379,12 @@ class context_ref : public untyped_context {
     dep.site = options.site;
     untyped_context::fill(dep, pattern, options.place, options.symbol);
   }
+  template <detail::typed_dep Dep, class Value>
+    requires(!std::is_convertible_v<Value, std::span<const std::byte>>)
+  void fill(const Dep& /*access*/, const Value& /*value*/) {
+    static_assert(detail::never<Dep>,
+                  "fill takes the data: write fill(x, v), not fill(x.write(), v)");
+  }
   using untyped_context::fill;
 
   // Ends.
@@ -412,6 +418,10 @@ class context_ref : public untyped_context {
   }
   /// Blocks until all work that uses the token so far has ended.
   void wait(const millstream::token& order) { wait_for(order, nullptr); }
+  template <detail::typed_dep Dep>
+  void wait(const Dep& /*access*/) {
+    static_assert(detail::never<Dep>, "wait takes the data: write wait(x), not wait(x.read())");
+  }
 
  private:
   template <class T>
@@ -532,7 +542,18 @@ class context : public context_ref {
     } catch (const std::exception& unseen) {
       std::fprintf(stderr, "millstream: context ended with an error that nobody has seen: %s\n",
                    unseen.what());
+      give_up();
     }
+  }
+  /// It could not be finalized, for instance because a task is open; what was submitted still uses
+  /// buffers of the user's.
+  void give_up() noexcept {
+    try {
+      if (!is_finished()) drain();
+    } catch (const std::exception& why) {
+      std::fprintf(stderr, "millstream: context was left while its tasks run: %s\n", why.what());
+    }
+    abandon();
   }
 };
 

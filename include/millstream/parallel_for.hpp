@@ -146,9 +146,12 @@ class loop_arguments {
     using list = dep_list<std::remove_cvref_t<std::tuple_element_t<I, tuple>>...>;
     check_targets(std::get<I>(all)...);
     const box space = to_box(over);
-    auto work = make_body(loop_call<body_type, decltype(space)::rank, list>(
-        space, {std::get<I>(all).binding()...},
-        static_cast<body_argument>(std::get<dep_count>(all))));
+    body_ptr work;
+    if (!is_empty<body_type>(std::get<dep_count>(all))) {
+      work = make_body(loop_call<body_type, decltype(space)::rank, list>(
+          space, {std::get<I>(all).binding()...},
+          static_cast<body_argument>(std::get<dep_count>(all))));
+    }
     detail::submit(in, task_kind::parallel_for, options, std::move(work),
                    static_cast<std::tuple_element_t<I, tuple>>(std::get<I>(all))...);
   }

@@ -81,8 +81,8 @@ namespace detail {
 template <class Op, class T>
 concept reduction_operator =
     std::is_copy_constructible_v<Op> && requires(Op op, const T& a, const T& b) {
-      { op.identity() } -> std::convertible_to<T>;
-      { op(a, b) } -> std::convertible_to<T>;
+      { op.identity() } -> std::same_as<T>;
+      { op(a, b) } -> std::same_as<T>;
     };
 
 /// A partial result during one loop. The body works on `argument()`; `close` stores the result.

@@ -101,6 +101,14 @@ struct view_traits<view<T, Rank>> {
   static constexpr std::size_t rank = Rank;
 };
 
+template <class View>
+inline constexpr bool is_view = false;
+template <class T, std::size_t Rank>
+inline constexpr bool is_view<view<T, Rank>> = true;
+/// For static_asserts in overloads that are mistakes.
+template <class T>
+inline constexpr bool never = false;
+
 /// The typed dependencies; `task_dep` itself has no view.
 template <class Dep>
 concept typed_dep = requires { typename std::remove_cvref_t<Dep>::binding_type; };
@@ -155,6 +163,17 @@ class dynamic_task : public untyped_task {
   /// token.
   template <class View>
   [[nodiscard]] View get(std::size_t index) const {
+    static_assert(
+        detail::is_view<View>,
+        "get<View>(index) needs a view type, such as get<millstream::view<double, 1>>(0)");
+    if constexpr (detail::is_view<View>) return view_of<View>(index);
+  }
+  /// Between start and end.
+  [[nodiscard]] stream get_stream() const { return stream(call()); }
+
+ private:
+  template <class View>
+  [[nodiscard]] View view_of(std::size_t index) const {
     using element = typename detail::view_traits<View>::element;
     constexpr std::size_t rank = View::rank;
     void* const block = pointer(index);
@@ -169,10 +188,6 @@ class dynamic_task : public untyped_task {
       extents[d] = what.extents[d];
     return View(static_cast<element*>(block), shape<rank>(extents));
   }
-  /// Between start and end.
-  [[nodiscard]] stream get_stream() const { return stream(call()); }
-
- private:
   template <class Dep>
   void add_one(const Dep& dep) {
     static_assert(!Dep::is_reduction, "reduce() is for parallel_for; use rw() in a task");
@@ -417,8 +432,11 @@ class task_arguments {
   static void run(untyped_context& in, task_kind kind, const task_options& options,
                   const tuple& all, std::index_sequence<I...>) {
     using list = dep_list<std::remove_cvref_t<std::tuple_element_t<I, tuple>>...>;
-    auto work = make_body(task_call<body_type, list>(
-        {std::get<I>(all).binding()...}, static_cast<body_argument>(std::get<dep_count>(all))));
+    body_ptr work;
+    if (!is_empty<body_type>(std::get<dep_count>(all))) {
+      work = make_body(task_call<body_type, list>(
+          {std::get<I>(all).binding()...}, static_cast<body_argument>(std::get<dep_count>(all))));
+    }
     detail::submit(in, kind, options, std::move(work),
                    static_cast<std::tuple_element_t<I, tuple>>(std::get<I>(all))...);
   }

@@ -126,12 +126,24 @@ namespace detail {
 /// Small blocks from the library's pool: no heap allocation in steady state.
 [[nodiscard]] MILLSTREAM_API void* take_block(std::size_t bytes);
 MILLSTREAM_API void give_block(void* block, std::size_t bytes) noexcept;
+
+/// True for a null function pointer and an empty std::function.
+template <class Call>
+[[nodiscard]] bool is_empty([[maybe_unused]] const Call& call) {
+  if constexpr (std::is_constructible_v<Call, std::nullptr_t> && requires { call == nullptr; }) {
+    return call == nullptr;
+  } else {
+    return false;
+  }
+}
 }  // namespace detail
 
-/// Moves `call` (a callable taking `const body_call&`) into a body.
+/// Moves `call` (a callable taking `const body_call&`) into a body. An empty function pointer or
+/// std::function gives none, which `submit` refuses.
 template <class Call>
 [[nodiscard]] body_ptr make_body(Call&& call) {
-  using stored = std::remove_cvref_t<Call>;
+  using stored = std::decay_t<Call>;
+  if (detail::is_empty<stored>(call)) return nullptr;
   class holder final : public body {
    public:
     explicit holder(Call&& what) : call_(std::forward<Call>(what)) {}
@@ -266,6 +278,9 @@ class MILLSTREAM_API untyped_context {
   /// Throws error(usage) while a task is open and error(deadlock) from inside a body of this
   /// context, before anything changed.
   void finish();
+  /// Blocks until what was submitted so far, and what that submits, has ended. Throws
+  /// error(deadlock) from inside a body of this context.
+  void drain();
   /// Failures not yet handed out, in submission order, oldest first; at most `most`.
   [[nodiscard]] std::vector<failure> take_failures(std::size_t most = ~std::size_t{0});
 
@@ -284,11 +299,14 @@ class MILLSTREAM_API untyped_context {
   [[nodiscard]] const std::shared_ptr<core::context>& state() const noexcept { return state_; }
 
  private:
+  /// Throws error(usage) for a context that was moved from.
+  [[nodiscard]] core::context& engine() const;
   std::shared_ptr<core::context> state_;
 };
 
 /// A task whose body is written between `start` and `end` in the caller's thread. Not shared
-/// between threads while it is being changed.
+/// between threads while it is being changed. One that was made without a context or moved from
+/// throws error(usage) for everything but `is_open` and `is_ended`.
 class MILLSTREAM_API untyped_task {
  public:
   untyped_task() noexcept = default;
@@ -332,6 +350,7 @@ class MILLSTREAM_API untyped_task {
 
  private:
   void let_go() noexcept;
+  [[nodiscard]] core::open_task& task() const;
   core::open_task* state_ = nullptr;
 };
 

@@ -93,20 +93,20 @@ untyped_context::untyped_context(context_options options) {
 }
 
 untyped_data untyped_context::register_data(const registration& what) {
-  return untyped_data::adopt(state_->register_data(what));
+  return untyped_data::adopt(engine().register_data(what));
 }
 
 untyped_data untyped_context::make_data(std::size_t bytes, std::string_view symbol,
                                         source_site site) {
-  return untyped_data::adopt(state_->make_data(bytes, symbol, site, /*token=*/false));
+  return untyped_data::adopt(engine().make_data(bytes, symbol, site, /*token=*/false));
 }
 
 untyped_data untyped_context::make_token(std::string_view symbol, source_site site) {
-  return untyped_data::adopt(state_->make_data(0, symbol, site, /*token=*/true));
+  return untyped_data::adopt(engine().make_data(0, symbol, site, /*token=*/true));
 }
 
 void untyped_context::submit(const task_spec& what, body_ptr work) {
-  state_->submit(what, std::move(work));
+  engine().submit(what, std::move(work));
 }
 
 void untyped_context::fill(const task_dep& target, std::span<const std::byte> pattern,
@@ -117,11 +117,11 @@ void untyped_context::fill(const task_dep& target, std::span<const std::byte> pa
   spec.symbol = symbol;
   spec.site = target.site;
   spec.deps = {&target, 1};
-  state_->fill(spec, pattern);
+  engine().fill(spec, pattern);
 }
 
 std::uint64_t untyped_context::fence() {
-  return state_->fence();
+  return engine().fence();
 }
 
 void untyped_context::read_back(const untyped_data& what, void* to) {
@@ -130,14 +130,22 @@ void untyped_context::read_back(const untyped_data& what, void* to) {
                 "wait was called with data of a different context; wait in the "
                 "context that has it");
   }
-  state_->read_back(*what.state(), to);
+  engine().read_back(*what.state(), to);
+}
+
+core::context& untyped_context::engine() const {
+  if (state_ != nullptr) return *state_;
+  throw error(errc::usage, "this context was moved away; use the one it was moved to");
 }
 
 void untyped_context::finish() {
-  state_->finish();
+  engine().finish();
+}
+void untyped_context::drain() {
+  engine().drain();
 }
 std::vector<failure> untyped_context::take_failures(std::size_t most) {
-  return state_->failures().take(most);
+  return engine().failures().take(most);
 }
 void untyped_context::finalize() {
   finish();
@@ -147,19 +155,19 @@ void untyped_context::check_errors() {
   raise(take_failures(1));
 }
 void untyped_context::abandon() noexcept {
-  state_->abandon();
+  if (state_ != nullptr) state_->abandon();
 }
 bool untyped_context::is_finished() const noexcept {
-  return state_->is_finished();
+  return state_ == nullptr || state_->is_finished();
 }
 context_stats untyped_context::stats() const {
-  return state_->stats();
+  return engine().stats();
 }
 machine untyped_context::where() const {
-  return state_->options().on;
+  return engine().options().on;
 }
 bool untyped_context::owns(const untyped_data& what) const noexcept {
-  return what && what.state()->owner == state_;
+  return what && state_ != nullptr && what.state()->owner == state_;
 }
 
 }  // namespace millstream::inline v1

@@ -77,6 +77,8 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] std::uint64_t fence();
   void read_back(data& what, void* to);
   void finish();
+  /// Blocks until no lane has anything left, what bodies submit meanwhile included.
+  void drain();
   void abandon() noexcept;
   /// The last handle of a datum is gone.
   void let_go(data& what) noexcept;
@@ -178,7 +180,7 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] std::unique_ptr<backend::event> take_event();
 
   // lifetime.cpp
-  void drain(lock& held);
+  void drain_lanes(lock& held);
   void begin_finish(const lock& held);
   void finish_on_stream(const lock& held);
   void write_back_all(bool guarded);

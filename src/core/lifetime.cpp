@@ -249,8 +249,13 @@ void context::forget(data& what) noexcept {
   all_data_.pop_back();
 }
 
-// Until no lane has anything left, what bodies submit meanwhile included.
-void context::drain(lock& held) {
+void context::drain() {
+  check_process();
+  lock held(mutex_);
+  drain_lanes(held);
+}
+
+void context::drain_lanes(lock& held) {
   while (phase_ != phase::finished) {  // by another thread, while this one waited
     completion_set all;
     for (lane_index i = 0; i < lanes_.size(); ++i) {
@@ -289,12 +294,12 @@ void context::finish() {
     }
     if (phase_ == phase::live) {
       check_no_open_task();
-      drain(held);
+      drain_lanes(held);
       check_no_open_task();
       // A second thread may have finished meanwhile.
       if (phase_ == phase::live) begin_finish(held);
     }
-    drain(held);
+    drain_lanes(held);
     if (phase_ == phase::finishing) close(dropped);
   }
   drain_retired();

@@ -264,27 +264,33 @@ void untyped_task::let_go() noexcept {
   detail::give_block(std::exchange(state_, nullptr), sizeof(core::open_task));
 }
 
+core::open_task& untyped_task::task() const {
+  if (state_ != nullptr) return *state_;
+  throw error(errc::usage,
+              "this task is empty; make it with a context, or use the one it was moved to");
+}
+
 void untyped_task::add_dep(const task_dep& dep) {
-  state_->add_dep(dep);
+  task().add_dep(dep);
 }
 void untyped_task::set_place(exec_place place) {
-  state_->set_place(place);
+  task().set_place(place);
 }
 void untyped_task::set_symbol(std::string_view name) {
-  state_->set_symbol(name);
+  task().set_symbol(name);
 }
 void untyped_task::set_kind(task_kind kind) {
-  state_->set_kind(kind);
+  task().set_kind(kind);
 }
 void untyped_task::start() {
-  state_->start();
+  task().start();
 }
 void untyped_task::end() {
-  state_->end();
+  task().end();
   core::drain_retired();
 }
 void untyped_task::fail(std::exception_ptr cause) noexcept {
-  state_->fail(std::move(cause));
+  if (state_ != nullptr) state_->fail(std::move(cause));
 }
 bool untyped_task::is_open() const noexcept {
   return state_ != nullptr && state_->is_open();
@@ -293,19 +299,19 @@ bool untyped_task::is_ended() const noexcept {
   return state_ != nullptr && state_->is_ended();
 }
 std::size_t untyped_task::dep_count() const noexcept {
-  return state_->dep_count();
+  return state_ == nullptr ? 0 : state_->dep_count();
 }
 const task_dep& untyped_task::dep(std::size_t index) const {
-  return state_->dep(index);
+  return task().dep(index);
 }
 void* untyped_task::pointer(std::size_t index) const {
-  return state_->pointer(index);
+  return task().pointer(index);
 }
 body_call untyped_task::call() const {
-  return state_->call();
+  return task().call();
 }
 std::string untyped_task::name() const {
-  return state_->name();
+  return task().name();
 }
 
 }  // namespace millstream::inline v1

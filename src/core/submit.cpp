@@ -75,6 +75,9 @@ void context::run_at_once(lock& held, plan& of, body_ptr& work) {
 void context::submit(const task_spec& what, body_ptr work) {
   check_process();
   plan of = make_plan(*this, what);
+  if (work == nullptr) {
+    throw error(errc::invalid_value, base::cat(of.full_name(), " has no body; pass a callable"));
+  }
   {
     lock held(mutex_);
     check_live(held, "submit");

@@ -56,3 +56,27 @@ void fill_of_large_elements(ms::context& ctx) {
   ctx.fill(x, large{});  // expect: fill takes elements of at most 16 bytes
 #endif
 }
+
+void wait_for_an_access(ms::context& ctx, ms::logical_data<double, 1> x) {
+#ifdef CORRECT
+  static_cast<void>(ctx.wait(x));
+#else
+  ctx.wait(x.read());  // expect: wait takes the data: write wait(x), not wait(x.read())
+#endif
+}
+
+void fill_an_access(ms::context& ctx, ms::logical_data<double, 1> x) {
+#ifdef CORRECT
+  ctx.fill(x, 1.0);
+#else
+  ctx.fill(x.write(), 1.0);  // expect: fill takes the data: write fill(x, v), not fill(x.write(), v)
+#endif
+}
+
+void reduce_in_another_type(ms::logical_data<double, 0> x) {
+#ifdef CORRECT
+  static_cast<void>(x.reduce(ms::reducer::sum<double>{}));
+#else
+  static_cast<void>(x.reduce(ms::reducer::sum<float>{}));  // expect: which both give the element type
+#endif
+}

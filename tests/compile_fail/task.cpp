@@ -115,3 +115,11 @@ void bare_data_in_a_dynamic_task(ms::context& ctx, data x) {
   t.add_deps(x);  // expect: add_deps takes accesses, such as x.read(), y.write() or z.rw()
 #endif
 }
+
+void get_without_a_view(const ms::dynamic_task& task) {
+#ifdef CORRECT
+  static_cast<void>(task.get<ms::view<double, 1>>(0));
+#else
+  static_cast<void>(task.get<double>(0));  // expect: get<View>(index) needs a view type
+#endif
+}

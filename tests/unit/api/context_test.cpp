@@ -31,6 +31,36 @@ TEST(ContextLife, DestructorWaitsForWorkInFlightAndWritesBack) {
   opener.join();
 }
 
+TEST(ContextLife, DestructorWaitsAlsoWhileATaskIsOpen) {
+  const gate hold;
+  std::vector<int> values(100, 1);
+  int open_value = 0;
+  bool ran = false;
+  std::thread opener;
+  ms::dynamic_task open;
+  testing::internal::CaptureStderr();
+  {
+    ms::context ctx(host_machine());
+    open = ctx.task();
+    open.add_deps(ctx.logical_data(open_value).rw());
+    open.start();
+    ctx.host_launch(ctx.logical_data(values).read(), [hold, &ran, &values](auto v) {
+      hold.wait();
+      ran = v.data() == values.data();
+    });
+    opener = std::thread([hold] { hold.open(); });
+  }
+  EXPECT_TRUE(ran);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("is open"), std::string::npos);
+  opener.join();
+}
+
+TEST(ContextLife, AnEmptyFunctionPointerIsNoBody) {
+  ms::context ctx(host_machine());
+  EXPECT_THROW(ctx.task(static_cast<void (*)()>(nullptr)), ms::error);
+  EXPECT_THROW(ctx.parallel_for(4, static_cast<void (*)(std::size_t)>(nullptr)), ms::error);
+}
+
 TEST(ContextLife, DestructorWaitsWhenAnExceptionLeavesTheBlock) {
   int value = 0;
   const auto leave = [&value] {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Broken rules: the right error with names and a way out, and the context goes on.
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,6 +50,44 @@ TEST_F(Misuse, HandleOfNothing) {
   EXPECT_NE(thrown([&] { run(on_, {}, {none.rw()}, nothing); }), errc::ok);
   EXPECT_NE(thrown([&] { run(on_, {}, {none.write()}, nothing); }), errc::ok);
   EXPECT_NE(thrown([&] { on_.read_back(none, nullptr); }), errc::ok);
+}
+
+TEST_F(Misuse, TaskWithoutABody) {
+  task_spec what;
+  what.symbol = "t";
+  EXPECT_EQ(thrown([&] { on_.submit(what, body_ptr{}); }, &text_), errc::invalid_value);
+  EXPECT_TRUE(contains(text_, "'t' has no body")) << text_;
+  EXPECT_EQ(make_body(static_cast<void (*)(const body_call&)>(nullptr)), nullptr);
+  EXPECT_EQ(make_body(std::function<void(const body_call&)>{}), nullptr);
+}
+
+TEST_F(Misuse, EmptyTask) {
+  untyped_task made(on_);
+  untyped_task none;
+  for (untyped_task* task : {&none, &made}) {
+    if (task == &made) const untyped_task taken = std::move(made);
+    EXPECT_EQ(thrown([&] { task->start(); }, &text_), errc::usage);
+    EXPECT_TRUE(contains(text_, "empty")) << text_;
+    EXPECT_EQ(thrown([&] { task->end(); }), errc::usage);
+    EXPECT_EQ(thrown([&] { task->add_dep(x_.read()); }), errc::usage);
+    EXPECT_EQ(thrown([&] { task->set_symbol("s"); }), errc::usage);
+    EXPECT_EQ(thrown([&] { static_cast<void>(task->name()); }), errc::usage);
+    EXPECT_EQ(thrown([&] { static_cast<void>(task->pointer(0)); }), errc::usage);
+    EXPECT_FALSE(task->is_open());
+  }
+}
+
+TEST_F(Misuse, ContextThatWasMovedAway) {
+  untyped_context first = open("host", 2);
+  untyped_context second = std::move(first);
+  EXPECT_EQ(thrown([&] { run(first, {}, {}, nothing); }, &text_), errc::usage);
+  EXPECT_TRUE(contains(text_, "moved")) << text_;
+  EXPECT_EQ(thrown([&] { first.finalize(); }), errc::usage);
+  EXPECT_EQ(thrown([&] { static_cast<void>(first.fence()); }), errc::usage);
+  EXPECT_EQ(thrown([&] { static_cast<void>(first.stats()); }), errc::usage);
+  EXPECT_EQ(thrown([&] { static_cast<void>(first.make_token()); }), errc::usage);
+  EXPECT_TRUE(first.is_finished());
+  second.finalize();
 }
 
 TEST_F(Misuse, NullBufferWithBytes) {
