@@ -12,7 +12,7 @@ int main() {
   std::vector<double> y(1000, 2.0);
   const double alpha = 0.5;
 
-  ms::context ctx;
+  ms::context ctx(ms::machine({.name = "host"}));
   auto lx = ctx.logical_data(x);
   auto ly = ctx.logical_data(y);
   ctx.task(lx.read(), ly.rw(), [alpha](ms::view<const double> a, ms::view<double> b) {

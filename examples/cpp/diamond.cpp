@@ -12,7 +12,7 @@ int main() {
   const std::size_t n = 1000;
   std::vector<double> result(n);
 
-  ms::context ctx(ms::machine({.name = "host", .devices = 2, .seed = {}}));
+  ms::context ctx(ms::machine({.name = "host", .devices = 2}));
   auto top = ctx.logical_data<double>(n).set_symbol("top");
   auto left = ctx.logical_data<double>(n).set_symbol("left");
   auto right = ctx.logical_data<double>(n).set_symbol("right");

@@ -13,7 +13,7 @@ int main() {
   std::vector<int> values(4, 0);
   auto history = std::make_shared<std::vector<int>>();  // shared: the bodies run later
 
-  ms::context ctx;
+  ms::context ctx(ms::machine({.name = "host"}));
   auto data = ctx.logical_data(values).set_symbol("values");
   for (int round = 1; round <= 3; ++round) {
     ctx.task(data.rw(), [round](auto v) {

@@ -9,7 +9,7 @@ namespace ms = millstream;
 
 int main() {
   const std::size_t n = 1000;
-  ms::context ctx;
+  ms::context ctx(ms::machine({.name = "host"}));
   auto x = ctx.logical_data<double>(n);
   auto y = ctx.logical_data<double>(n);
   auto dot = ctx.logical_data<double>();

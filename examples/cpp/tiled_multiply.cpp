@@ -35,7 +35,7 @@ void multiply_add(ms::view<const double, 2> a, ms::view<const double, 2> b, ms::
 }
 
 int main() {
-  ms::context ctx;
+  ms::context ctx(ms::machine({.name = "host"}));
   const int devices = ctx.where().device_count();
   tiled_matrix a(ctx);
   tiled_matrix b(ctx);

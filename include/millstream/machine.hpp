@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A machine: a set of devices of one backend ("host", "null", later "cuda").
+/// A machine: a set of devices of one backend ("cuda", "host" or "null").
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace millstream::inline v1 {
 /// Which machine. An empty name means the default: `MILLSTREAM_MACHINE`, else CUDA when a device
 /// is there, else the host machine.
 struct machine_options {
-  std::string name;
+  std::string name{};
   int devices = 0;  ///< simulated devices of the host and null machines; 0 = default
-  std::optional<std::uint64_t> seed;  ///< host machine: choose among legal orders by this seed
+  std::optional<std::uint64_t> seed{};  ///< host machine: choose among legal orders by this seed
   friend bool operator==(const machine_options&, const machine_options&) = default;
 };
 

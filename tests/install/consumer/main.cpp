@@ -18,7 +18,7 @@ bool use_after_finalize_is_an_error(ms::context& ctx, std::vector<double>& value
 
 int main() {
   std::vector<double> x(4, 1.0), y(4, 2.0);
-  ms::context ctx;
+  ms::context ctx(ms::machine({.name = "host"}));
   auto lx = ctx.logical_data(x);
   auto ly = ctx.logical_data(y);
   ctx.task(lx.read(), ly.rw(), [](auto from, auto to) {
