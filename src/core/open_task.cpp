@@ -222,10 +222,11 @@ void* open_task::pointer(std::size_t index) const {
 }
 
 body_call open_task::call_on(std::uint64_t queue) const noexcept {
-  // The number of a queue is its native stream where the machine has any.
-  void* const stream = in_->on().has(backend::capability::host_memory)
-                           ? nullptr
-                           : reinterpret_cast<void*>(static_cast<std::uintptr_t>(queue));
+  // The number of a device's queue is its native stream where the machine has any.
+  const bool has_stream =
+      plan_.exec != host_place && !in_->on().has(backend::capability::host_memory);
+  void* const stream =
+      has_stream ? reinterpret_cast<void*>(static_cast<std::uintptr_t>(queue)) : nullptr;
   return {{pointers_.begin(), pointers_.size()}, stream, queue, plan_.exec};
 }
 

@@ -63,6 +63,18 @@ void add(plan& to, const access& fresh) {
   to.accesses.push_back(fresh);
 }
 
+// A body may follow the address of an instance on another device; only copies see to it themselves.
+void let_reach(machine& on, const plan& of) {
+  if (of.exec < 0 || !on.has(backend::capability::values)) return;
+  for (const access& each : of.accesses) {
+    if (each.place < 0 || each.place == of.exec || each.what->token) continue;
+    const backend::status allowed = on.driver().enable_peer(of.exec, each.place);
+    if (allowed.ok()) continue;
+    throw error(allowed.code(), base::cat(of.full_name(), " cannot use ", locked_name(*each.what),
+                                          " where it is to be: ", allowed.text()));
+  }
+}
+
 }  // namespace
 
 bool plan::writes_any() const noexcept {
@@ -110,6 +122,7 @@ plan make_plan(context& in, const task_spec& what) {
     fresh.place = resolve(dep.place, made.exec, in.on());
     add(made, fresh);
   }
+  let_reach(in.on(), made);
   return made;
 }
 
