@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 ARGS ?=
 export MILLSTREAM_PYTHON
-.PHONY: help demo test check format stub asan tsan bench install-check clean
+.PHONY: help demo test check format stub asan tsan gpu-test bench gpu-bench install-check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|' 2>/dev/null || \
@@ -41,10 +41,18 @@ tsan:  ## C++ tests under the thread sanitizer
 	@tools/setup test
 	@tools/run_tests tsan
 
+gpu-test:  ## the suites on a machine with an NVIDIA GPU (needs its driver only)
+	@tools/setup test
+	@tools/run_tests gpu
+
 bench:  ## micro benchmarks (ARGS go to Google Benchmark)
 	@tools/setup bench
 	@tools/build release
 	@build/release/bench/millstream_bench $(ARGS)
+
+gpu-bench:  ## benchmarks on a machine with an NVIDIA GPU; OUT=<folder> takes the results
+	@tools/setup bench
+	@tools/gpu_bench $(ARGS)
 
 install-check:  ## installs static and shared builds, and builds a user's project against them
 	@tools/setup test

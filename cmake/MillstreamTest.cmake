@@ -13,6 +13,12 @@
 #
 # adds one more ctest entry for a program made above. In both, exit code 77 means "not available
 # here" and counts as skipped; TIMEOUT is in seconds (default 60), times 5 in a sanitizer build.
+#
+#   millstream_test_on_gpu(conformance EXECUTABLE conformance [ARGS --backend=cuda] [DEVICES 1]
+#                          [CHECK memcheck] [TIMEOUT 300] [ENVIRONMENT A=1])
+#
+# adds an entry `gpu_conformance` of label `gpu` that runs the program on the real CUDA driver, with
+# CHECK under a tool of compute-sanitizer, and is skipped where that or DEVICES devices are missing.
 
 include_guard(GLOBAL)
 
@@ -59,4 +65,30 @@ function(millstream_test_run name)
   if(arg_LOCK)
     set_tests_properties(${name} PROPERTIES RESOURCE_LOCK ${arg_LOCK})
   endif()
+endfunction()
+
+function(millstream_test_on_gpu name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXECUTABLE;DEVICES;CHECK;TIMEOUT" "ARGS;ENVIRONMENT")
+  if(NOT MILLSTREAM_BACKEND_CUDA)
+    return()
+  endif()
+  if(arg_UNPARSED_ARGUMENTS OR NOT TARGET millstream_${arg_EXECUTABLE})
+    message(FATAL_ERROR "millstream_test_on_gpu(${name}) was called wrongly, or there is no "
+                        "millstream_test(${arg_EXECUTABLE}); see cmake/MillstreamTest.cmake")
+  endif()
+  set(wanted "")
+  if(arg_DEVICES)
+    list(APPEND wanted --devices=${arg_DEVICES})
+  endif()
+  if(arg_CHECK)
+    list(APPEND wanted --check=${arg_CHECK})
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  add_test(NAME gpu_${name} COMMAND millstream_on_gpu ${wanted}
+                                    $<TARGET_FILE:millstream_${arg_EXECUTABLE}> ${arg_ARGS})
+  # One at a time: some fill the memory of the device.
+  set_tests_properties(gpu_${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
+                       LABELS gpu ENVIRONMENT "${arg_ENVIRONMENT}" RESOURCE_LOCK gpu)
 endfunction()

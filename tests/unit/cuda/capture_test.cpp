@@ -50,6 +50,7 @@ class Capture : public MachineTest {
 };
 
 TEST_F(Capture, NoCallSpoilsTheCaptureOfAnotherThread) {
+  MILLSTREAM_NEEDS_DEVICES(2);
   begin(abi::capture_mode::global);
   std::thread([&] {
     const queue_ptr queue = make_queue();
@@ -198,6 +199,7 @@ TEST_F(Capture, NothingCapturedIsNoNode) {
 }
 
 TEST_F(Capture, OpenBranchesAreJoinedByOneNode) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   const queue_ptr queue = make_queue();
   const queue_ptr branch = make_queue();
   void* block = value(device().allocate(1000, *queue));

@@ -120,12 +120,14 @@ class Context : public MachineTest {
 };
 
 TEST_F(Context, NoneStaysNone) {
+  MILLSTREAM_NEEDS_DEVICES(2);
   ASSERT_EQ(current(), nullptr);
   expect_untouched(0);
   expect_untouched(1);
 }
 
 TEST_F(Context, AnotherDeviceStaysCurrent) {
+  MILLSTREAM_NEEDS_DEVICES(2);
   abi::context second = nullptr;
   call.cuDevicePrimaryCtxRetain(&second, 1);
   call.cuCtxSetCurrent(second);
@@ -145,6 +147,7 @@ TEST_F(Context, AForeignContextStaysCurrent) {
 }
 
 TEST_F(Context, EveryFailureLeavesItAlone) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   abi::context second = nullptr;
   call.cuDevicePrimaryCtxRetain(&second, 1);
   call.cuCtxSetCurrent(second);
@@ -169,6 +172,7 @@ TEST_F(Context, EveryFailureLeavesItAlone) {
 }
 
 TEST_F(Context, ACurrentContextIsNotPushed) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   const queue_ptr queue = make_queue();
   abi::context own = nullptr;
   call.cuDevicePrimaryCtxRetain(&own, 0);

@@ -64,15 +64,18 @@ TEST_F(Count, TellingTheCurrentDeviceIsOneCallAndNoneWithOneDevice) {
 }
 
 TEST_F(Count, ARecordIsOneCall) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   EXPECT_EQ(calls_of([&] { ok(queue_->record(*event_)); }), "cuEventRecord ");
 }
 
 TEST_F(Count, AWaitIsOneCall) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   const queue_ptr other = make_queue();
   EXPECT_EQ(calls_of([&] { ok(other->wait(*event_)); }), "cuStreamWaitEvent ");
 }
 
 TEST_F(Count, AWaitForAPassedHostMarkIsNone) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   const queue_ptr jobs = make_queue(-1);
   run_job(*jobs, [] {});
   const event_ptr passed = mark(*jobs);
@@ -81,6 +84,7 @@ TEST_F(Count, AWaitForAPassedHostMarkIsNone) {
 }
 
 TEST_F(Count, AContiguousCopyIsOneCall) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   const memory_home host = memory_home::host;
   const memory_home here = backend::device_memory(0);
   EXPECT_EQ(calls_of([&] { ok(queue_->copy(copy_of(block_, here, pinned_, host))); }),
@@ -94,6 +98,7 @@ TEST_F(Count, AContiguousCopyIsOneCall) {
 }
 
 TEST_F(Count, ABlockOfRowsIsOneCall) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   backend::copy_request rows =
       copy_of(block_, backend::device_memory(0), pinned_, memory_home::host);
   rows.rank = 2;
@@ -109,6 +114,7 @@ TEST_F(Count, ABlockOfRowsIsOneCall) {
 }
 
 TEST_F(Count, APageableCopyIsAMoveAndACopy) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   bytes pageable(size);
   ok(queue_->copy(copy_of(block_, backend::device_memory(0), pageable.data(),
                           memory_home::host)));  // the first one takes a staging buffer
@@ -121,10 +127,12 @@ TEST_F(Count, APageableCopyIsAMoveAndACopy) {
 }
 
 TEST_F(Count, ASimpleFillIsOneCall) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   EXPECT_EQ(calls_of([&] { fill(*queue_, block_, size, 7); }), "cuMemsetD8Async ");
 }
 
 TEST_F(Count, AReleaseAndAnAllocationAreOneCallEach) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   void* other = nullptr;
   EXPECT_EQ(calls_of([&] { other = value(device().allocate(size, *queue_)); }),
             "cuMemAllocFromPoolAsync ");
@@ -132,6 +140,7 @@ TEST_F(Count, AReleaseAndAnAllocationAreOneCallEach) {
 }
 
 TEST_F(Count, APinnedBlockComesFromTheCache) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   EXPECT_EQ(calls_of([&] {
               void* other = value(device(-1).allocate(size, *queue_));
               ok(device(-1).release(other, size, *make_queue(-1)));

@@ -36,6 +36,7 @@ class Device : public MachineTest {
 };
 
 TEST_F(Device, AnAdoptedStreamIsUsedAndNeverDestroyed) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   const abi::stream own = stream_of_caller(primary(0));
   {
     const queue_ptr queue = value(device().adopt(reinterpret_cast<std::uint64_t>(own)));
@@ -62,6 +63,7 @@ TEST_F(Device, TheDefaultStreamOfAThreadIsNotAdopted) {
 }
 
 TEST_F(Device, AStreamOfAnotherDeviceIsNotAdopted) {
+  MILLSTREAM_NEEDS_DEVICES(2);
   const abi::stream other = stream_of_caller(primary(1));
   expect_refused(device(0).adopt(reinterpret_cast<std::uint64_t>(other)), "another device");
   call.cuStreamDestroy(other);
@@ -69,6 +71,7 @@ TEST_F(Device, AStreamOfAnotherDeviceIsNotAdopted) {
 }
 
 TEST_F(Device, PartitionsComputeOnTheirOwnStreams) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   auto parts = value(device().split(2, 16));
   ASSERT_EQ(parts.size(), 2U);
   EXPECT_EQ(control.live("green_context"), 2);
@@ -83,6 +86,7 @@ TEST_F(Device, PartitionsComputeOnTheirOwnStreams) {
 }
 
 TEST_F(Device, APartitionLivesAsLongAsItsQueues) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   auto parts = value(device().split(1, 16));
   queue_ptr queue = value(parts[0]->make_queue());
   parts.clear();
@@ -93,6 +97,7 @@ TEST_F(Device, APartitionLivesAsLongAsItsQueues) {
 }
 
 TEST_F(Device, TooManyPartitionsAreRefusedWithTheNumber) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   expect_refused(device().split(1000, 64), "multiprocessors");
   expect_refused(device().split(0, 8), "0 parts");
   expect_refused(device().split(1, 100'000), "enough for 0");
@@ -100,6 +105,7 @@ TEST_F(Device, TooManyPartitionsAreRefusedWithTheNumber) {
 }
 
 TEST_F(Device, AForeignContextIsADeviceAndStays) {
+  MILLSTREAM_NEEDS_DEVICES(2);
   abi::context own = nullptr;
   call.cuCtxCreate(&own, 0, 1);
   call.cuCtxPopCurrent(&own);
@@ -117,6 +123,7 @@ TEST_F(Device, AForeignContextIsADeviceAndStays) {
 }
 
 TEST_F(Device, RangesHoldMemoryOfSeveralDevices) {
+  MILLSTREAM_NEEDS_DEVICES(2);
   auto range = value(machine().reserve_range(1));
   const std::size_t step = range->granularity();
   range = value(machine().reserve_range(2 * step));
@@ -145,6 +152,7 @@ TEST_F(Device, WrongPartsOfARangeAreRefused) {
 }
 
 TEST_F(Device, PeersAreOpenedOnlyForPairsThatCopy) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   const queue_ptr queue = make_queue(0);
   control.clear_counts();
   expect_works(device(0), *queue, 0);
@@ -164,6 +172,7 @@ TEST_F(Device, PeersAreOpenedOnlyForPairsThatCopy) {
 }
 
 TEST_F(Device, DevicesWithoutPeersCopyAllTheSame) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   close();
   control.peers(0);
   open();
@@ -192,6 +201,7 @@ TEST_F(Device, ManagedMemoryIsForAll) {
 }
 
 TEST_F(Device, OutOfMemoryNamesTheSizesAndTheDeviceGoesOn) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   close();
   control.device_memory(std::size_t{64} << 20U);
   open();

@@ -13,6 +13,7 @@ class Failure : public MachineTest {
 };
 
 TEST_F(Failure, AnOrdinaryErrorIsToldAndForgotten) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   const queue_ptr queue = make_queue();
   void* block = value(device().allocate(64, *queue));
   fail_next("cuEventRecord", abi::result::not_permitted);
@@ -27,6 +28,7 @@ TEST_F(Failure, AnOrdinaryErrorIsToldAndForgotten) {
 }
 
 TEST_F(Failure, AStickyErrorIsToldByEveryLaterCallOfTheDevice) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   expects_leaks = true;
   queue_ptr queue = make_queue();
   event_ptr event = mark(*queue);
@@ -45,6 +47,7 @@ TEST_F(Failure, AStickyErrorIsToldByEveryLaterCallOfTheDevice) {
 }
 
 TEST_F(Failure, OutOfMemoryOfTheDriverIsNotSticky) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   const queue_ptr queue = make_queue();
   control.fail("cuMemAllocFromPoolAsync", 1, static_cast<int>(abi::result::out_of_memory), 0);
   // Tried again after the pool was trimmed.
@@ -58,6 +61,7 @@ TEST_F(Failure, OutOfMemoryOfTheDriverIsNotSticky) {
 }
 
 TEST_F(Failure, ASecondDeviceThatDoesNotOpenIsUnavailableAndTheFirstGoesOn) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   fail_next("cuDevicePrimaryCtxRetain", abi::result::out_of_memory);
   const auto answer = device(1).make_queue();
   EXPECT_EQ(answer.why().code(), errc::unavailable);
@@ -67,6 +71,7 @@ TEST_F(Failure, ASecondDeviceThatDoesNotOpenIsUnavailableAndTheFirstGoesOn) {
 }
 
 TEST_F(Failure, AnyCallOfTheDriverMayFailAndNothingIsLost) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   const auto program = [&]() -> backend::status {
     auto made = device().make_queue();
     if (!made) return made.take_status();

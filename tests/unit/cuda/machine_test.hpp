@@ -40,6 +40,16 @@ template <class T>
 [[nodiscard]] inline fake_cuda_test::driver& fake() {
   return fake_cuda_test::the_driver();
 }
+/// Clears the look-alike driver; nothing on a real one.
+void begin_anew();
+/// Devices of the driver.
+[[nodiscard]] int device_count();
+/// What only the look-alike driver can be told to do.
+#define MILLSTREAM_LOOK_ALIKE_ONLY() \
+  if (!::cuda_test::fake().is_fake) GTEST_SKIP() << "needs the look-alike driver"
+#define MILLSTREAM_NEEDS_DEVICES(count) \
+  if (::cuda_test::device_count() < (count)) GTEST_SKIP() << "needs " #count " devices"
+
 [[nodiscard]] std::string library_path();
 [[nodiscard]] std::string kernel_text();
 
@@ -59,8 +69,9 @@ class called_job final : public backend::job {
 };
 void run_job(backend::queue& on, std::function<void()> body);
 
-/// A machine of two devices on the look-alike driver, reset before. At the end everything must be
-/// given back and the thread's context as it was, unless the test expects otherwise.
+/// A machine of two devices on the look-alike driver, reset before, or of up to two real ones. At
+/// the end everything must be given back and the thread's context as it was, unless the test
+/// expects otherwise.
 class MachineTest : public testing::Test {
  protected:
   void SetUp() override;

@@ -75,6 +75,7 @@ TEST_F(Program, AWrongImageIsRefusedWithTheLog) {
 }
 
 TEST_F(Program, ACutOffImageNeverReachesTheDriver) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   control.clear_counts();
   bytes cubin(64);
   std::memcpy(cubin.data(),
@@ -92,6 +93,7 @@ TEST_F(Program, ACutOffImageNeverReachesTheDriver) {
 }
 
 TEST_F(Program, AKernelOfAnotherDeviceIsRefused) {
+  MILLSTREAM_NEEDS_DEVICES(2);
   const auto program = load();
   const queue_ptr other = make_queue(1);
   fill_arguments arguments{nullptr, 1, 0, 0};
@@ -100,6 +102,7 @@ TEST_F(Program, AKernelOfAnotherDeviceIsRefused) {
 }
 
 TEST_F(Program, AModuleStaysUntilItsLaunchesHaveEnded) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
   auto program = load();
   const queue_ptr queue = make_queue();
   void* block = value(device().allocate(40, *queue));

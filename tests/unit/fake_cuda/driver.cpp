@@ -9,19 +9,15 @@
 
 namespace fake_cuda_test {
 
-namespace {
-
 std::string kernel_text() {
   std::ifstream file(std::string(MILLSTREAM_SOURCE_DIR) + "/tests/fakes/cuda_driver/kernels.ptx");
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-}  // namespace
-
 driver::driver() {
   const char* const path = std::getenv("MILLSTREAM_CUDA_DRIVER");
   std::string why;
-  library_ = millstream::base::dynamic_library::open(path == nullptr ? "" : path, why);
+  library_ = millstream::base::dynamic_library::open(path == nullptr ? "libcuda.so.1" : path, why);
   if (!library_) throw std::runtime_error("set MILLSTREAM_CUDA_DRIVER to a driver: " + why);
   get_ = reinterpret_cast<get_proc_address>(library_.find(get_proc_address_name));
   is_fake = library_.find("fake_cuda_reset") != nullptr;

@@ -59,8 +59,10 @@ class driver {
   get_proc_address get_ = nullptr;
 };
 
-/// Loaded once a process.
+/// Loaded once a process. Throws std::runtime_error where there is none.
 [[nodiscard]] driver& the_driver();
+/// The text of kernels.ptx.
+[[nodiscard]] std::string kernel_text();
 
 #define OK(expression) EXPECT_EQ(expression, fake_cuda::result::success)
 
