@@ -32,8 +32,8 @@ struct alive_datum {
 
 class generator {
  public:
-  generator(std::uint64_t seed, std::string prefix, bool together)
-      : random_(seed), prefix_(std::move(prefix)), together_(together) {
+  generator(std::uint64_t seed, int devices, std::string prefix, bool together)
+      : random_(seed), devices_(devices), prefix_(std::move(prefix)), together_(together) {
     kind_.statements = 10 + random_.uniform(60);
     kind_.most_data = 2 + random_.uniform(6);
     kind_.failures = random_.chance(0.5) ? 0.08 : 0.0;
@@ -44,7 +44,7 @@ class generator {
 
   program run() {
     result_.file = "random";
-    result_.devices = devices;
+    result_.devices = devices_;
     if (together_)
       add(data_statement{.name = shared_name, .bytes = 64, .home = on_host, .value = 5});
     for (std::size_t i = 0; i < 2; ++i)
@@ -111,11 +111,15 @@ class generator {
   }
 
   void place(data_statement& declared, alive_datum& made) {
-    declared.home = random_.chance(0.2) ? static_cast<int>(random_.uniform(devices)) : on_host;
+    declared.home = random_.chance(0.2) ? any_device() : on_host;
     declared.readonly = made.readonly = random_.chance(0.15);
     declared.value = static_cast<std::int64_t>(random_.uniform(100));
     made.maybe_written = true;
-    buffers_.push_back({made.name, declared.bytes, declared.readonly});
+    buffers_.push_back({made.name, declared.bytes, declared.home, declared.readonly});
+  }
+
+  int any_device() {
+    return static_cast<int>(random_.uniform(static_cast<std::uint64_t>(devices_)));
   }
 
   std::size_t size() {
@@ -135,7 +139,7 @@ class generator {
     if (buffers_.empty() || data_.size() >= kind_.most_data) return;
     const known_buffer& of = buffers_[random_.uniform(buffers_.size())];
     alive_datum made{.name = new_name("x"), .readonly = of.readonly, .maybe_written = true};
-    data_statement declared{.name = made.name, .bytes = of.bytes, .home = on_host};
+    data_statement declared{.name = made.name, .bytes = of.bytes, .home = of.home};
     declared.readonly = of.readonly;
     declared.over = of.name;
     add(declared);
@@ -146,7 +150,7 @@ class generator {
     const std::uint64_t drawn = random_.uniform(10);
     if (drawn == 0) return on_host;
     if (drawn == 1) return unplaced;
-    return static_cast<int>(random_.uniform(devices));
+    return any_device();
   }
 
   access_mode mode(const alive_datum& of) {
@@ -164,9 +168,9 @@ class generator {
       alive_datum& of = data_[random_.uniform(data_.size())];
       access one{mode(of), of.name, unplaced};
       if (random_.chance(kind_.placed)) {
-        one.place = random_.chance(0.3) ? on_host : static_cast<int>(random_.uniform(devices));
+        one.place = random_.chance(0.3) ? on_host : any_device();
       }
-      if (random_.chance(kind_.faults * 0.2)) one.place = devices + 2;
+      if (random_.chance(kind_.faults * 0.2)) one.place = devices_ + 2;
       if (writes(one.mode)) of.maybe_written = true;
       all.push_back(std::move(one));
     }
@@ -252,10 +256,12 @@ class generator {
   struct known_buffer {
     std::string name;
     std::size_t bytes;
+    int home;
     bool readonly;
   };
 
   base::random_source random_;
+  const int devices_;
   const std::string prefix_;
   const bool together_;
   character kind_;
@@ -287,14 +293,14 @@ void announce_errors(program& what) {
   what.statements = std::move(announced);
 }
 
-program generate(std::uint64_t seed) {
-  return generator(seed, "", false).run();
+program generate(std::uint64_t seed, int devices) {
+  return generator(seed, devices, "", false).run();
 }
 
-std::vector<program> generate_together(std::uint64_t seed, std::size_t threads) {
+std::vector<program> generate_together(std::uint64_t seed, int devices, std::size_t threads) {
   std::vector<program> all;
   for (std::size_t i = 0; i < threads; ++i) {
-    all.push_back(generator(seed * 64 + i, "p" + std::to_string(i) + "_", true).run());
+    all.push_back(generator(seed * 64 + i, devices, "p" + std::to_string(i) + "_", true).run());
   }
   return all;
 }

@@ -10,17 +10,17 @@
 
 namespace millstream::model {
 
-/// All programs use one number of devices, so that each schedule seed opens one machine only.
-inline constexpr int devices = 3;
+/// All programs of a run use one number of devices, so that each schedule seed opens one machine.
+inline constexpr int usual_devices = 3;
 
 /// Data, places, modes, all forms of tasks, fills, waits, fences, drops, buffers that are
 /// registered again, failures and healing, rules broken on purpose. What breaks a rule is announced
 /// by `expect error`, so a program is a complete scenario.
-[[nodiscard]] scenario::program generate(std::uint64_t seed);
+[[nodiscard]] scenario::program generate(std::uint64_t seed, int devices);
 
 /// Programs to be played together, each by its own thread: like the above, with names that differ,
 /// without tasks that stay open; all add to `shared_name`.
-[[nodiscard]] std::vector<scenario::program> generate_together(std::uint64_t seed,
+[[nodiscard]] std::vector<scenario::program> generate_together(std::uint64_t seed, int devices,
                                                                std::size_t threads);
 inline constexpr const char* shared_name = "shared";
 

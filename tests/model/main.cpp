@@ -7,6 +7,8 @@
 ///       [--program=S]               this program only
 ///       [--schedule=T|free]         this schedule seed only, or only real overlap
 ///       [--repeat=N]                how often the run without a seed is made (1)
+///       [--backend=NAME]            which machine (host)
+///       [--devices=N]               of how many devices (3)
 ///       [--print]                   show the programs instead of playing them
 ///
 /// MILLSTREAM_MODEL_PROGRAMS replaces the default of --programs.
@@ -42,6 +44,8 @@ struct settings {
   std::uint64_t schedules = 64;
   std::uint64_t repeat = 1;
   std::optional<std::uint64_t> schedule;
+  std::string backend = "host";
+  int devices = usual_devices;
   bool only_free = false;
   bool print = false;
 };
@@ -52,17 +56,19 @@ settings& how() {
 }
 
 std::string command(const std::string& test, std::uint64_t seed, const run_options& options) {
-  return "millstream_model --gtest_filter=" + test + " --program=" + std::to_string(seed) +
+  return "millstream_model --backend=" + how().backend +
+         " --devices=" + std::to_string(how().devices) + " --gtest_filter=" + test +
+         " --program=" + std::to_string(seed) +
          " --schedule=" + (options.seed ? std::to_string(*options.seed) : "free --repeat=100");
 }
 
 std::vector<run_options> schedules() {
   std::vector<run_options> all;
   const settings& wanted = how();
-  if (wanted.schedule) return {{"host", wanted.schedule}};
-  all.resize(wanted.repeat);
+  if (wanted.schedule) return {{wanted.backend, wanted.schedule}};
+  all.resize(wanted.repeat, {wanted.backend, std::nullopt});
   for (std::uint64_t seed = 1; seed <= wanted.schedules && !wanted.only_free; ++seed) {
-    all.push_back({"host", seed});
+    all.push_back({wanted.backend, seed});
   }
   return all;
 }
@@ -90,11 +96,16 @@ void sweep(const std::string& test, const Prepare& prepare) {
   }
 }
 
+forecast outcome_of(const program& what) {
+  return scenario::predict(what, scenario::traits_of(how().backend));
+}
+
 bool fails_somehow(const program& what) {
-  const forecast plan = scenario::predict(what);
+  const std::string& backend = how().backend;
+  const forecast plan = outcome_of(what);
   for (std::uint64_t seed = 1; seed <= 16; ++seed) {
-    if (!scenario::play(what, plan, {"host", seed}).empty()) return true;
-    if (!scenario::play(what, plan, {"host", std::nullopt}).empty()) return true;
+    if (!scenario::play(what, plan, {backend, seed}).empty()) return true;
+    if (!scenario::play(what, plan, {backend, std::nullopt}).empty()) return true;
   }
   return false;
 }
@@ -111,9 +122,9 @@ void show_small(const program& failing) {
 TEST(Model, RandomProgramsGiveTheResultOfSequentialExecution) {
   std::optional<program> failing;
   sweep("Model.Random*", [&](std::uint64_t seed) {
-    const program what = generate(seed);
+    const program what = generate(seed, how().devices);
     if (how().print) std::cout << scenario::print(what) << "\n";
-    return [&failing, what, plan = scenario::predict(what)](const run_options& options) {
+    return [&failing, what, plan = outcome_of(what)](const run_options& options) {
       if (how().print) return std::vector<std::string>{};
       std::vector<std::string> problems = scenario::play(what, plan, options);
       if (!problems.empty()) failing = what;
@@ -125,11 +136,11 @@ TEST(Model, RandomProgramsGiveTheResultOfSequentialExecution) {
 
 TEST(Model, ThreadsThatShareAContextEachGetTheirOwnResult) {
   sweep("Model.Threads*", [](std::uint64_t seed) {
-    std::vector<program> all = generate_together(seed, thread_count);
+    std::vector<program> all = generate_together(seed, how().devices, thread_count);
     std::vector<forecast> plans;
     for (const program& one : all) {
       if (how().print) std::cout << scenario::print(one) << "\n";
-      plans.push_back(scenario::predict(one));
+      plans.push_back(outcome_of(one));
     }
     return [all = std::move(all), plans = std::move(plans)](const run_options& options) {
       if (how().print) return std::vector<std::string>{};
@@ -156,6 +167,10 @@ void take_argument(std::string_view argument) {
   } else if (const auto one = number_option(argument, "--program=")) {
     wanted.first = *one;
     wanted.programs = 1;
+  } else if (const auto devices = number_option(argument, "--devices=")) {
+    wanted.devices = static_cast<int>(*devices);
+  } else if (argument.starts_with("--backend=")) {
+    wanted.backend = argument.substr(argument.find('=') + 1);
   } else if (argument == "--schedule=free") {
     wanted.only_free = true;
   } else if (const auto seed = number_option(argument, "--schedule=")) {

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -36,15 +38,42 @@ struct task_record {
   std::atomic<int> bodies{0};  ///< body objects alive
 };
 
+struct body_times {
+  std::uint64_t began_ns = 0;
+  std::uint64_t ended_ns = 0;
+};
+
+/// When bodies really ran, by the name of the task; 0 = not. Any thread.
+class time_log {
+ public:
+  void note(const std::string& task, body_times when) {
+    const std::scoped_lock hold(mutex_);
+    all_[task] = when;
+  }
+  [[nodiscard]] body_times of(const std::string& task) const {
+    const std::scoped_lock hold(mutex_);
+    const auto found = all_.find(task);
+    return found == all_.end() ? body_times{} : found->second;
+  }
+
+ private:
+  mutable std::mutex mutex_;  // guards all_; innermost
+  std::map<std::string, body_times> all_;
+};
+
+class device_bodies;
+
 /// Where bodies run and where they complain.
 struct body_world {
   std::string file;
   problem_list* problems = nullptr;
-  bool has_values = true;  ///< false on a machine that only counts: memory is not touched
+  time_log* times = nullptr;
+  bool has_values = true;           ///< false on a machine that only counts: memory is not touched
+  device_bodies* device = nullptr;  ///< where the CPU does not see the memory of devices
 };
 
-/// Only the checks of the call and of the inputs.
-void check_inputs(const task_record& task, const body_call& call, const body_world& world);
+/// Only the checks of the call and of the inputs. On a device they come when the stream does.
+void check_inputs(task_record& task, const body_call& call, const body_world& world);
 /// The whole body. Throws planned_failure where the program says so.
 void run_body(task_record& task, const body_call& call, const body_world& world);
 

@@ -63,9 +63,9 @@ TEST(ScenarioText, CommentsAndBlankLinesDoNotCount) {
 }
 
 TEST(ScenarioText, LastLineSaysWhatToRun) {
-  const program what = parsed("token t\nrun graph, immediate; seeds 3; backends host, cuda-fake\n");
+  const program what = parsed("token t\nrun graph, immediate; seeds 3; backends host, cuda\n");
   EXPECT_EQ(what.plan.modes, (std::vector<std::string>{"graph", "immediate"}));
-  EXPECT_EQ(what.plan.backends, (std::vector<std::string>{"host", "cuda-fake"}));
+  EXPECT_EQ(what.plan.backends, (std::vector<std::string>{"host", "cuda"}));
   EXPECT_EQ(what.plan.seeds, 3U);
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The runner: one GoogleTest case per scenario file.
 ///
-///   millstream_scenario [GoogleTest options] [--seeds=N] [--seed=S] [--backend=NAME] PATH...
+///   millstream_scenario [GoogleTest options] [--seeds=N] [--seed=S] [--backend=NAME]... PATH...
 ///
 /// A path is a `.flow` file or a folder that is searched for them. `--seeds` replaces the number of
-/// seeds that a file asks for (never raises 0), `--seed` runs this one only, `--backend` only this
-/// backend.
+/// seeds that a file asks for (never raises 0), `--seed` runs this one only, `--backend` only these
+/// backends.
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -17,6 +17,7 @@
 
 #include <gtest/gtest.h>
 
+#include <millstream/error.hpp>
 #include <millstream/machine.hpp>
 
 #include "tests/scenario/oracle.hpp"
@@ -32,7 +33,7 @@ constexpr unsigned patience_seconds = 60;
 struct settings {
   std::optional<std::uint64_t> seeds;
   std::optional<std::uint64_t> seed;
-  std::string backend;
+  std::vector<std::string> backends;  // empty = all
   std::vector<std::string> paths;
 };
 
@@ -52,7 +53,6 @@ class scenario_test : public testing::Test {
 
  private:
   void run(const program& what) {
-    const std::vector<std::string> here = machine_names();
     bool ran = false;
     for (const std::string& mode : what.plan.modes) {
       if (mode != "immediate") {
@@ -60,9 +60,9 @@ class scenario_test : public testing::Test {
         continue;
       }
       for (const std::string& backend : what.plan.backends) {
-        if (!how_.backend.empty() && backend != how_.backend) continue;
-        if (std::find(here.begin(), here.end(), backend) == here.end()) {
-          std::cout << "  not run on '" << backend << "': this build has no such machine\n";
+        if (!is_wanted(backend)) continue;
+        if (const std::string why = why_not_here(backend, what.devices); !why.empty()) {
+          std::cout << "  not run on '" << backend << "': " << why << "\n";
           continue;
         }
         const forecast plan = predict(what, traits_of(backend));
@@ -73,6 +73,24 @@ class scenario_test : public testing::Test {
       }
     }
     if (!ran) GTEST_SKIP() << "nothing of what this scenario asks for is available here";
+  }
+
+  [[nodiscard]] bool is_wanted(const std::string& backend) const {
+    const std::vector<std::string>& all = how_.backends;
+    return all.empty() || std::find(all.begin(), all.end(), backend) != all.end();
+  }
+
+  static std::string why_not_here(const std::string& backend, int devices) {
+    const std::vector<std::string> here = machine_names();
+    if (std::find(here.begin(), here.end(), backend) == here.end())
+      return "this build has no such machine";
+    try {
+      const machine opened({backend, devices, {}});
+    } catch (const error& thrown) {
+      if (thrown.code() == errc::unavailable) return thrown.what();
+      throw;
+    }
+    return {};
   }
 
   void run_seeds(const program& what, const forecast& plan, const std::string& backend) {
@@ -112,7 +130,7 @@ settings parse_arguments(int count, char** arguments) {
     } else if (const auto seed = number_option(argument, "--seed=")) {
       result.seed = seed;
     } else if (argument.starts_with(backend)) {
-      result.backend = argument.substr(backend.size());
+      result.backends.emplace_back(argument.substr(backend.size()));
     } else {
       result.paths.emplace_back(argument);
     }
@@ -144,7 +162,7 @@ int main(int count, char** arguments) {
   try {
     how = parse_arguments(count, arguments);
   } catch (const std::exception&) {
-    std::cerr << "bad arguments; use [--seeds=N] [--seed=S] [--backend=NAME] PATH...\n";
+    std::cerr << "bad arguments; use [--seeds=N] [--seed=S] [--backend=NAME]... PATH...\n";
     return 2;
   }
   const std::set<std::string> files = find_files(how.paths);

@@ -20,6 +20,7 @@ struct datum {
   bool readonly = false;
   bool written = false;
   bool poisoned = false;
+  bool poisoned_late = false;  // by a function that may not have run yet
   known_value value;
   int home = unplaced;
   std::size_t source = 0;  // statement that made the buffer
@@ -132,7 +133,7 @@ class oracle {
     move_data(task.uses);
     now_.task = task.forecast;
     if (skipped) {
-      skip(what, task.uses);
+      skip(what, task);
       return;
     }
     now_.task->runs = true;
@@ -415,26 +416,41 @@ class oracle {
 
   /// A failure that the caller knows already is not reported again.
   void fail(const task_statement& what, const std::vector<use>& uses) {
-    poison(uses);
+    poison(uses, is_job(what));
     result_.failed.push_back(what.name);
     if (what.how == form::with || what.how == form::open) return;
     result_.reported.push_back(what.name);
     ++pending_;
   }
 
-  static void poison(const std::vector<use>& uses) {
+  /// Its body runs some time after it was submitted.
+  static bool is_job(const task_statement& what) {
+    return what.place == on_host && what.how != form::with && what.how != form::open;
+  }
+
+  static void poison(const std::vector<use>& uses, bool late) {
     for (const use& one : uses) {
       if (!writes(one.mode)) continue;
       one.of->written = true;
       one.of->poisoned = true;
+      one.of->poisoned_late = late;
     }
   }
 
   /// Tasks that run by themselves are skipped silently; the start of the others throws.
-  void skip(const task_statement& what, const std::vector<use>& uses) {
-    poison(uses);
+  void skip(const task_statement& what, const resolved& task) {
+    const bool late = std::none_of(task.uses.begin(), task.uses.end(), [](const use& one) {
+      return reads_poison(one) && !one.of->poisoned_late;
+    });
+    poison(task.uses, late);
     now_.task->skipped = true;
-    if (what.how == form::with || what.how == form::open) now_.error = errc::poisoned;
+    const bool in_caller = what.how == form::with || what.how == form::open;
+    if (in_caller) now_.error = errc::poisoned;
+    if (on_.bodies_run_at_once && late) {
+      now_.needs_settling = in_caller;
+      now_.task->may_run = !in_caller && task.forecast.place >= 0;
+      if (now_.task->may_run) result_.maybe_skipped.push_back(what.name);
+    }
     result_.skipped.push_back(what.name);
   }
 
@@ -495,7 +511,7 @@ std::int64_t name_hash(const std::string& name) noexcept {
 }
 
 machine_traits traits_of(const std::string& backend) {
-  return {.devices_use_host_memory = backend == "host"};
+  return {.devices_use_host_memory = backend == "host", .bodies_run_at_once = backend == "cuda"};
 }
 
 forecast predict(const program& what, const machine_traits& on) {

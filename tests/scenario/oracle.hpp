@@ -38,12 +38,15 @@ struct task_forecast {
   bool runs = false;     ///< its body is called
   bool fails = false;    ///< its body throws
   bool skipped = false;  ///< an input is poisoned
+  /// Skipped if the failure is known when it is submitted; else it runs with whatever is there.
+  bool may_run = false;
   int place = on_host;
   std::vector<access_forecast> accesses;
 };
 
 struct statement_forecast {
   errc error = errc::ok;              ///< what the statement throws
+  bool needs_settling = false;        ///< `error` only once everything before has ended
   std::optional<task_forecast> task;  ///< of task and fill statements that are accepted
   known_value value;                  ///< what `wait` gives
 };
@@ -57,6 +60,7 @@ struct forecast {
   std::vector<std::string> failed;             ///< in submission order, all forms
   std::vector<std::string> reported;           ///< failures a context hands out, all of them
   std::vector<std::string> skipped;
+  std::vector<std::string> maybe_skipped;  ///< those of `skipped` that may run as well
   /// Content of each buffer of the user's at the end, by element; the key is the index of the
   /// statement that made the buffer.
   std::map<std::size_t, std::vector<known_value>> buffers;
@@ -68,6 +72,9 @@ struct forecast {
 struct machine_traits {
   /// A buffer of the user's is host memory, whatever device it is registered at.
   bool devices_use_host_memory = true;
+  /// Bodies for devices are called when they are submitted, before the host functions whose output
+  /// they use have run: failures of those are discovered late.
+  bool bodies_run_at_once = false;
 };
 [[nodiscard]] machine_traits traits_of(const std::string& backend);
 

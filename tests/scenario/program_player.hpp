@@ -53,6 +53,7 @@ class program_player {
   };
   struct user_buffer {
     std::vector<std::int64_t> words;
+    std::shared_ptr<device_buffer> on_device;  ///< in use instead of `words` where there is one
     std::weak_ptr<void> owner;
   };
   struct opened {
@@ -83,6 +84,7 @@ class program_player {
   void register_buffer(const data_statement& what, named_datum& into);
   [[nodiscard]] std::vector<task_dep> deps_of(const std::vector<access>& accesses);
   task_record& new_record(const task_statement& what);
+  void settle();
   void submit(const task_statement& what, task_record& record);
   void start(const task_statement& what, task_record& record);
   void finish(untyped_task& task, task_record& record, bool aborted);
