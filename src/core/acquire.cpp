@@ -151,6 +151,17 @@ void context::allocate_missing(plan& of) {
   }
 }
 
+// A task that cannot start may have left a part of a copy in its lane.
+void context::keep_behind(const plan& of) {
+  if (of.lane == no_lane) return;
+  const completion end = lanes_.advance(of.lane);
+  for (const access& each : of.accesses) {
+    data& what = *each.what;
+    what.readers.add(end);
+    if (instance* at = has_bytes(what) ? what.find(each.place) : nullptr) at->ready.add(end);
+  }
+}
+
 // Undoes the allocations of a task that cannot start.
 void context::detach(plan& of) noexcept {
   for (access& each : of.accesses) {
@@ -262,6 +273,7 @@ void context::start_once(lock& held, plan& of, bool in_caller, completion_set& t
   try {
     acquire(of, in_caller, to_wait_for);
   } catch (const error& broken) {
+    keep_behind(of);
     detach(of);
     const error named(broken.code(),
                       base::cat(of.full_name(), " could not start: ", broken.what()));

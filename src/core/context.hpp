@@ -153,6 +153,7 @@ class context : public std::enable_shared_from_this<context> {
   void attach_instances(plan& of, completion_set& before);
   void collect(const access& of, completion_set& before);
   void allocate_missing(plan& of);
+  void keep_behind(const plan& of);
   void detach(plan& of) noexcept;
   void copy_inputs(plan& of);
   void copy_in(const access& of, lane_index on, std::uint64_t task_id);
@@ -173,6 +174,7 @@ class context : public std::enable_shared_from_this<context> {
   completion copy(data& of, const instance& from, void* to, place_index to_place, lane_index on,
                   copy_reason why, std::uint64_t task_id, const std::atomic<void*>* skip_when);
   void stamp(lane_index on, std::uint64_t id, bool end);
+  void note_host_end(lane_index on);
   [[nodiscard]] lane_index copy_lane(place_index place, const completion_set& before);
   [[nodiscard]] const instance* source_of(const data& of, place_index near) const noexcept;
   void write_back(data& of, bool guarded);

@@ -134,6 +134,7 @@ void context::fill(const task_spec& what, std::span<const std::byte> pattern) {
   }
   publish(held, of, lanes_.advance(of.lane));
   stamp(of.lane, of.id, /*end=*/true);
+  note_host_end(of.lane);
 }
 
 }  // namespace millstream::core

@@ -51,6 +51,26 @@ class hold_job final : public backend::job {
   data& what_;
 };
 
+/// Notes that the lane has come so far.
+class end_job final : public backend::job {
+ public:
+  end_job(std::shared_ptr<context> in, std::atomic<std::uint64_t>& finished, std::uint64_t sequence)
+      : in_(std::move(in)), finished_(finished), sequence_(sequence) {}
+  void run() noexcept override {
+    finished_.store(sequence_, std::memory_order_release);
+    in_->job_ended(host_place);
+    delete this;
+  }
+  /// The queue is closed: nobody waits for anything in it any more.
+  void discard() noexcept override { delete this; }
+
+ private:
+  ~end_job() = default;
+  std::shared_ptr<context> in_;
+  std::atomic<std::uint64_t>& finished_;
+  std::uint64_t sequence_;
+};
+
 struct host_wait {
   std::unique_ptr<backend::event> event;
   completion reached;
@@ -68,6 +88,16 @@ void context::stamp(lane_index on_lane, std::uint64_t id, bool end) {
   lanes_.advance(on_lane);
 }
 
+// A device's queue that waits for a move by a host lane is parked like one that waits for a host
+// function: the move may itself wait for devices. So the end of the move has to be known.
+void context::note_host_end(lane_index on_lane) {
+  if (lanes_.at(on_lane).place != host_place || on().has(backend::capability::runs_jobs)) return;
+  lane& moved = lanes_.at(on_lane);
+  auto* const job = new end_job(shared_from_this(), moved.finished, moved.tail + 1);
+  if (!lanes_.queue(on_lane).run(*job).ok()) return job->discard();
+  moved.last_job = lanes_.advance(on_lane).sequence;
+}
+
 completion context::copy(data& of, const instance& from, void* to, place_index to_place,
                          lane_index on_lane, copy_reason why, std::uint64_t task_id,
                          const std::atomic<void*>* skip_when) {
@@ -81,11 +111,16 @@ completion context::copy(data& of, const instance& from, void* to, place_index t
   auto request = backend::copy_request::contiguous(to, home_of(to_place), from.address,
                                                    home_of(from.place), of.bytes);
   request.skip_when = skip_when;
-  check(queue.copy(request));
+  backend::status queued = queue.copy(request);
+  const completion end = lanes_.advance(on_lane);
+  if (!queued) {
+    of.readers.add(end);  // a part of it may be in the lane
+    check(std::move(queued));
+  }
   ++counts_.copies;
   counts_.copied_bytes += of.bytes;
-  const completion end = lanes_.advance(on_lane);
   stamp(on_lane, id, /*end=*/true);
+  note_host_end(on_lane);
   return end;
 }
 
