@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What tasks on the CUDA machine cost in steady state: driver calls and heap allocations, exactly.
+#include <map>
+
+#include "tests/unit/core/heap_meter.hpp"
+#include "tests/unit/cuda/engine_test.hpp"
+
+namespace millstream::test {
+namespace {
+
+/// Calls of the driver by name.
+using calls = std::map<std::string, std::uint64_t>;
+
+calls logged() {
+  const auto& control = cuda_driver().control;
+  calls all;
+  fake_cuda_call entry{};
+  for (std::size_t i = 0; control.log_entry(i, &entry) != 0; ++i)
+    ++all[entry.name];
+  return all;
+}
+
+calls calls_of(const std::function<void()>& body) {
+  cuda_driver().control.log(1);
+  body();
+  cuda_driver().control.log(0);
+  return logged();
+}
+
+struct cost {
+  calls driver;
+  std::uint64_t heap = 0;
+};
+
+/// Makes the call often enough for pools and tables to have grown, then counts `times` calls.
+cost steady_cost(std::uint64_t times, const std::function<void()>& call) {
+  for (int i = 0; i < 2000; ++i)
+    call();
+  cost found;
+  const std::uint64_t before = heap_allocations();
+  for (std::uint64_t i = 0; i < times; ++i)
+    call();
+  if (!pools_are_off) found.heap = heap_allocations() - before;
+  found.driver = calls_of([&] {
+    for (std::uint64_t i = 0; i < times; ++i)
+      call();
+  });
+  return found;
+}
+
+const exec_place device = exec_place::device(0);
+
+class EngineCount : public testing::Test {
+ protected:
+  void SetUp() override { MILLSTREAM_LOOK_ALIKE_ONLY(); }
+  void TearDown() override {
+    if (on_) on_->finalize();
+  }
+  untyped_context& on() {
+    if (!on_) on_.emplace(open("cuda", 1));
+    return *on_;
+  }
+
+ private:
+  std::optional<untyped_context> on_;
+};
+
+TEST_F(EngineCount, AChainMakesNoCallAndAllocatesNothing) {
+  const untyped_data x = on().make_data(64);
+  run(on(), device, {x.write()}, nothing);
+  const std::vector<task_dep> deps{x.rw()};
+  const cost one = steady_cost(1000, [&] { run(on(), device, deps, nothing); });
+  EXPECT_EQ(one.driver, calls{});
+  EXPECT_EQ(one.heap, 0U);
+  EXPECT_EQ(on().stats().records, 0U);
+  EXPECT_EQ(on().stats().waits, 0U);
+}
+
+TEST_F(EngineCount, AChainThatIsStartedAndEndedMakesNoCall) {
+  const untyped_data x = on().make_data(64);
+  run(on(), device, {x.write()}, nothing);
+  const cost one = steady_cost(1000, [&] {
+    untyped_task task(on());
+    task.set_place(device);
+    task.add_dep(x.rw());
+    task.start();
+    task.end();
+  });
+  EXPECT_EQ(one.driver, calls{});
+}
+
+TEST_F(EngineCount, AChainOfKernelsMakesTheirLaunchesOnly) {
+  const untyped_data x = on().make_data(64);
+  run(on(), device, {x.write()}, nothing);
+  const std::vector<task_dep> deps{x.rw()};
+  const abi::function fill = device_0().kernel("test_fill_u32");
+  const on_device_0 here;
+  const cost one = steady_cost(1000, [&] {
+    run(on(), device, deps, [fill](const body_call& call) {
+      launch(fill, static_cast<abi::stream>(call.stream),
+             reinterpret_cast<abi::device_pointer>(call.pointers[0]), std::uint32_t{1},
+             std::uint64_t{16});
+    });
+  });
+  EXPECT_EQ(one.driver, (calls{{"cuLaunchKernel", 1000}}));
+}
+
+TEST_F(EngineCount, WithoutAPlaceOneOfManyDevicesIsAskedForByOneCall) {
+  const std::vector<task_dep> deps{on().make_token().rw()};
+  const cost one = steady_cost(1000, [&] { run(on(), {}, deps, nothing); });
+  EXPECT_EQ(one.driver, calls{});
+  EXPECT_EQ(one.heap, 0U);
+  untyped_context both = open("cuda", 2);
+  const std::vector<task_dep> other{both.make_token().rw()};
+  const cost many = steady_cost(1000, [&] { run(both, {}, other, nothing); });
+  EXPECT_EQ(many.driver, (calls{{"cuCtxGetDevice", 1000}}));
+  both.finalize();
+}
+
+TEST_F(EngineCount, ReadersOfOneDatumMakeNoCall) {
+  std::vector<int> buffer(16);
+  const untyped_data x = registered(on(), buffer);
+  const std::vector<task_dep> deps{x.read()};
+  const cost one = steady_cost(1000, [&] { run(on(), device, deps, nothing); });
+  EXPECT_EQ(one.driver, calls{});
+  EXPECT_EQ(one.heap, 0U);
+  EXPECT_EQ(on().stats().copies, 1U);
+}
+
+TEST_F(EngineCount, ATemporaryFromAWarmPoolMakesNoCallAndOneAllocation) {
+  const untyped_data order = on().make_token();
+  const cost one = steady_cost(1000, [&] {
+    const untyped_data fresh = on().make_data(4096);
+    run(on(), device, {fresh.write(), order.rw()}, nothing);
+  });
+  EXPECT_EQ(one.driver, calls{});
+  EXPECT_LE(one.heap, 1000U);
+  EXPECT_EQ(on().stats().allocations, 1U);
+}
+
+class EngineForkJoin : public testing::TestWithParam<int> {};
+
+TEST_P(EngineForkJoin, OneRecordPerTailAndOneWaitPerForeignQueue) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
+  const int width = GetParam();
+  untyped_context on = open("cuda", 1);
+  const untyped_data first = on.make_token();
+  std::vector<untyped_data> ends;
+  for (int i = 0; i < width; ++i)
+    ends.push_back(on.make_token());
+  const auto round = [&] {
+    run(on, device, {first.rw()}, nothing);
+    std::vector<task_dep> last{first.rw()};
+    for (const untyped_data& end : ends) {
+      run(on, device, {first.read(), end.write()}, nothing);
+      last.push_back(end.read());
+    }
+    run(on, device, last, nothing);
+  };
+  const on_device_0 here;
+  for (int i = 0; i < 100; ++i)
+    round();
+  const context_stats before = on.stats();
+  calls seen = calls_of(round);
+  seen.erase("cuCtxGetCurrent");  // touches memory of the thread only
+  const std::uint64_t records = on.stats().records - before.records;
+  const std::uint64_t waits = on.stats().waits - before.waits;
+  const auto others = static_cast<std::uint64_t>(width - 1);
+  EXPECT_LE(records, 1 + others);  // tails: the first task and each branch elsewhere
+  EXPECT_LE(waits, 2 * others);
+  calls wanted;
+  if (records != 0) wanted["cuEventRecord"] = records;
+  if (waits != 0) wanted["cuStreamWaitEvent"] = waits;
+  EXPECT_EQ(seen, wanted);
+  on.finalize();
+}
+INSTANTIATE_TEST_SUITE_P(Widths, EngineForkJoin, testing::Values(1, 2, 3, 4));
+
+}  // namespace
+}  // namespace millstream::test

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Host functions beside a device: they use it themselves, devices wait for them, and their
+/// failures become known late. Every test holds on a real driver, too.
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include "tests/unit/cuda/engine_test.hpp"
+
+namespace millstream::test {
+namespace {
+
+const exec_place device = exec_place::device(0);
+constexpr std::uint32_t parked_limit = 3;
+
+/// A word for each of many host functions, page-locked. Made and freed while nothing runs: freeing
+/// waits for the whole device, and thereby for streams that wait for host functions.
+class word_block {
+ public:
+  explicit word_block(std::size_t count) {
+    const on_device_0 here;
+    void* made = nullptr;
+    must(cuda_driver().call.cuMemHostAlloc(&made, count * sizeof(std::uint32_t),
+                                           abi::host_alloc_flags::portable));
+    words_ = static_cast<std::uint32_t*>(made);
+  }
+  ~word_block() {
+    const on_device_0 here;
+    must(cuda_driver().call.cuMemFreeHost(words_));
+  }
+  word_block(const word_block&) = delete;
+  word_block& operator=(const word_block&) = delete;
+  [[nodiscard]] std::uint32_t* at(std::size_t index) const { return words_ + index; }
+
+ private:
+  std::uint32_t* words_ = nullptr;
+};
+
+/// Launches a kernel that writes there, on a stream of its own, and waits for it.
+void run_a_kernel(std::uint32_t* to, std::uint32_t value) {
+  const on_device_0 here;
+  const fake_cuda_test::entry_points& call = cuda_driver().call;
+  abi::stream own = nullptr;
+  must(call.cuStreamCreate(&own, abi::stream_flags::non_blocking));
+  launch(device_0().kernel("test_fill_u32"), own, reinterpret_cast<abi::device_pointer>(to), value,
+         std::uint64_t{1});
+  must(call.cuStreamSynchronize(own));
+  must(call.cuStreamDestroy(own));
+}
+
+/// Streams that were told to wait for a host function while the log was on.
+std::size_t streams_told_to_wait() {
+  std::set<std::uint64_t> streams;
+  fake_cuda_call entry{};
+  for (std::size_t i = 0; cuda_driver().control.log_entry(i, &entry) != 0; ++i) {
+    if (std::string(entry.name) == "cuStreamWaitValue64") streams.insert(entry.argument[0]);
+  }
+  return streams.size();
+}
+
+class EngineHost : public testing::Test {
+ protected:
+  void SetUp() override {
+    static_cast<void>(device_0());
+    if (!cuda_driver().is_fake) return;
+    cuda_driver().control.park_limit(4);
+    stalls_before_ = cuda_driver().control.stalls();
+  }
+  void TearDown() override {
+    if (!cuda_driver().is_fake) return;
+    EXPECT_EQ(cuda_driver().control.stalls(), stalls_before_);
+    cuda_driver().control.park_limit(0);
+  }
+
+  /// A host function that waits for the gate, then writes `value`.
+  void write_behind(const gate& hold, const untyped_data& to, std::uint32_t value) {
+    run(
+        on_, exec_place::host(), {to.write()},
+        [&hold, value](const body_call& call) {
+          hold.hold();
+          first<std::uint32_t>(call) = value;
+        },
+        {}, task_kind::host_launch);
+  }
+  void fail_behind(const gate& hold, const untyped_data& to) {
+    run(
+        on_, exec_place::host(), {to.write()},
+        [&hold](const body_call&) {
+          hold.hold();
+          throw std::runtime_error("boom");
+        },
+        "bad", task_kind::host_launch);
+  }
+  /// A device task that writes 7 to `to` after it has read `from`.
+  void derive(const untyped_data& from, const untyped_data& to) {
+    run(on_, device, {to.write(), from.read()}, fill_words(7), "derived");
+  }
+  [[nodiscard]] errc outcome_of(const untyped_data& of) {
+    return thrown([&] { (void)content<std::uint32_t>(on_, of); });
+  }
+
+  untyped_context on_ = open("cuda", 1);
+  std::uint64_t stalls_before_ = 0;
+};
+
+TEST_F(EngineHost, FortyHostFunctionsEachRunAndAwaitAKernel) {
+  const word_block words(40);
+  std::vector<untyped_data> all;
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    all.push_back(on_.make_data(sizeof(std::uint32_t)));
+    run(
+        on_, exec_place::host(), {all.back().write()},
+        [i, word = words.at(i)](const body_call& call) {
+          run_a_kernel(word, i + 1);
+          first<std::uint32_t>(call) = *word;
+        },
+        {}, task_kind::host_launch);
+  }
+  // A device waits for each of them.
+  for (const untyped_data& each : all)
+    run(on_, device, {each.rw()}, nothing);
+  for (std::uint32_t i = 0; i < 40; ++i)
+    EXPECT_EQ(content<std::uint32_t>(on_, all[i]), i + 1);
+  on_.finalize();
+}
+
+TEST_F(EngineHost, FewStreamsWaitForManyHostFunctionsAndOthersGoOn) {
+  gate hold;
+  std::vector<untyped_data> all;
+  const untyped_data other = on_.make_data(sizeof(std::uint32_t));
+  if (cuda_driver().is_fake) cuda_driver().control.log(1);
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    all.push_back(on_.make_data(sizeof(std::uint32_t)));
+    write_behind(hold, all.back(), i);
+    run(on_, device, {all.back().rw()}, nothing);
+    run(on_, device, {other.write()}, fill_words(i));
+  }
+  // While all of them are held back.
+  EXPECT_EQ(content<std::uint32_t>(on_, other), 39U);
+  if (cuda_driver().is_fake) {
+    cuda_driver().control.log(0);
+    EXPECT_GE(streams_told_to_wait(), 1U);
+    EXPECT_LE(streams_told_to_wait(), parked_limit);
+  }
+  hold.open();
+  for (std::uint32_t i = 0; i < 40; ++i)
+    EXPECT_EQ(content<std::uint32_t>(on_, all[i]), i);
+  on_.finalize();
+}
+
+TEST_F(EngineHost, AContextThatMayParkNoStreamWaitsForAnother) {
+  gate first_hold;
+  gate second_hold;
+  for (std::uint32_t i = 0; i < parked_limit; ++i) {
+    const untyped_data each = on_.make_data(sizeof(std::uint32_t));
+    write_behind(first_hold, each, i);
+    run(on_, device, {each.rw()}, nothing);
+  }
+  std::atomic<bool> submitted{false};
+  std::uint32_t got = 0;
+  std::thread second([&] {
+    untyped_context more = open("cuda", 1);
+    const untyped_data x = more.make_data(sizeof(std::uint32_t));
+    run(
+        more, exec_place::host(), {x.write()},
+        [&](const body_call& call) {
+          second_hold.hold();
+          first<std::uint32_t>(call) = 5;
+        },
+        {}, task_kind::host_launch);
+    run(more, device, {x.rw()}, nothing);
+    submitted = true;
+    got = content<std::uint32_t>(more, x);
+    more.finalize();
+  });
+  EXPECT_FALSE(submitted);
+  first_hold.open();
+  on_.finalize();
+  second_hold.open();
+  second.join();
+  EXPECT_TRUE(submitted);
+  EXPECT_EQ(got, 5U);
+}
+
+TEST_F(EngineHost, ALateFailurePoisonsWhatADeviceDerivedFromIt) {
+  const untyped_data x = on_.make_data(sizeof(std::uint32_t), "x");
+  const untyped_data y = on_.make_data(sizeof(std::uint32_t), "y");
+  const untyped_data z = on_.make_data(sizeof(std::uint32_t), "z");
+  bool ran = false;
+  {
+    gate hold;
+    fail_behind(hold, x);
+    derive(x, y);
+    derive(y, z);
+    run(
+        on_, exec_place::host(), {z.read()}, [&ran](const body_call&) { ran = true; }, {},
+        task_kind::host_launch);
+  }
+  EXPECT_EQ(outcome_of(z), errc::poisoned);
+  EXPECT_EQ(outcome_of(y), errc::poisoned);
+  on_.finish();
+  EXPECT_FALSE(ran);
+  EXPECT_EQ(on_.take_failures().size(), 1U);
+}
+
+TEST_F(EngineHost, ALateFailureIsHealedByAWriteThatCameBefore) {
+  const untyped_data x = on_.make_data(sizeof(std::uint32_t), "x");
+  const untyped_data y = on_.make_data(sizeof(std::uint32_t), "y");
+  {
+    gate hold;
+    fail_behind(hold, x);
+    derive(x, y);
+    run(on_, device, {y.write()}, fill_words(9));
+  }
+  EXPECT_EQ(content<std::uint32_t>(on_, y), 9U);
+  EXPECT_EQ(outcome_of(x), errc::poisoned);
+  on_.finish();
+}
+
+TEST_F(EngineHost, ALateFailureFindsDataThatWereDropped) {
+  const untyped_data x = on_.make_data(sizeof(std::uint32_t), "x");
+  const untyped_data z = on_.make_data(sizeof(std::uint32_t), "z");
+  {
+    gate hold;
+    fail_behind(hold, x);
+    const untyped_data y = on_.make_data(sizeof(std::uint32_t), "y");
+    derive(x, y);
+    derive(y, z);
+  }
+  EXPECT_EQ(outcome_of(z), errc::poisoned);
+  on_.finish();
+}
+
+TEST_F(EngineHost, APoisonedBufferIsNotWrittenBackAtTheEnd) {
+  std::vector<std::uint32_t> buffer{3};
+  {
+    const untyped_data x = on_.make_data(sizeof(std::uint32_t), "x");
+    const untyped_data y = registered(on_, buffer, "y");
+    gate hold;
+    fail_behind(hold, x);
+    derive(x, y);
+    hold.open();
+    on_.finish();
+  }
+  EXPECT_EQ(buffer[0], 3U);
+}
+
+TEST_F(EngineHost, ATaskOnAHostPlaceHasNoStream) {
+  const untyped_data x = on_.make_data(sizeof(std::uint32_t), "x");
+  untyped_task task(on_);
+  task.set_place(exec_place::host());
+  task.add_dep(x.write());
+  task.start();
+  EXPECT_EQ(task.call().stream, nullptr);
+  EXPECT_NE(task.call().queue, 0U);
+  first<std::uint32_t>(task.call()) = 4;
+  task.end();
+  run(on_, device, {x.rw()}, nothing);
+  EXPECT_EQ(content<std::uint32_t>(on_, x), 4U);
+  on_.finalize();
+}
+
+TEST_F(EngineHost, AnOpenTaskWhoseInputFailedLateEndsAndItsOutputIsPoisoned) {
+  const untyped_data x = on_.make_data(sizeof(std::uint32_t), "x");
+  const untyped_data y = on_.make_data(sizeof(std::uint32_t), "y");
+  gate hold;
+  fail_behind(hold, x);
+  untyped_task task(on_);
+  task.set_place(device);
+  task.add_dep(x.read());
+  task.add_dep(y.write());
+  task.start();
+  hold.open();
+  task.end();
+  EXPECT_EQ(outcome_of(y), errc::poisoned);
+  on_.finish();
+}
+
+TEST(EnginePlaces, AKernelFollowsAnAddressOnAnotherDevice) {
+  int devices = 0;
+  static_cast<void>(device_0());
+  must(cuda_driver().call.cuDeviceGetCount(&devices));
+  if (devices < 2) GTEST_SKIP() << "needs two devices";
+  untyped_context on = open("cuda", 2);
+  const untyped_data x = on.make_data(sizeof(std::uint32_t), "x");
+  run(on, device, {x.write(data_place::device(1))}, fill_words(6));
+  EXPECT_EQ(content<std::uint32_t>(on, x), 6U);
+  on.finalize();
+}
+
+}  // namespace
+}  // namespace millstream::test
