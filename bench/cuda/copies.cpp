@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "bench/cuda/groups.hpp"
 
@@ -20,54 +21,69 @@ constexpr double copy_ratio = 1 / 0.95;
 using host_kind = host_block::kind;
 using bytes = std::span<unsigned char>;
 
-/// The blocks of one size.
+/// Blocks of one size, enough of them that the last wait does not count.
 struct blocks {
-  blocks(const session& in, host_kind kind, std::size_t size)
-      : ours(in.by_hand, kind, size),
-        hand(in.by_hand, kind, size),
-        device(in.by_hand, size),
-        count(size) {}
+  blocks(const session& in, host_kind kind, std::size_t block_size)
+      : size(block_size),
+        count(in.into.how().quick ? 2 : std::clamp<std::size_t>(256 * mib / block_size, 1, 64)),
+        ours(in.by_hand, kind, size * count),
+        hand(in.by_hand, kind, size * count),
+        device(in.by_hand, size * count) {}
+  [[nodiscard]] bytes block(std::size_t index) const { return {ours.data() + index * size, size}; }
+
+  std::size_t size;
+  std::size_t count;
   host_block ours;
   host_block hand;
   device_block device;
-  std::size_t count;
 };
 
-/// A read by a task of a datum that is on the host only.
+/// Reads by tasks of data that are on the host only.
 double copy_in(ms::context& ctx, const blocks& of) {
-  const std::span<const unsigned char> host(of.ours.data(), of.count);
-  const auto datum = ctx.logical_data(host);
+  std::vector<ms::logical_data<const unsigned char>> data;
+  for (std::size_t i = 0; i < of.count; ++i)
+    data.push_back(ctx.logical_data(std::span<const unsigned char>(of.block(i))));
   return us_of([&] {
-    ctx.task(datum.read(), [](const ms::stream&, auto) {});
+    for (const auto& each : data)
+      ctx.task(each.read(), [](const ms::stream&, auto) {});
     drain(ctx);
   });
 }
 
-/// The write-back of a datum that a task has written.
+/// The write-back of data that tasks have written.
 double copy_out(ms::context& ctx, const blocks& of) {
-  auto datum = ctx.logical_data(bytes(of.ours.data(), of.count));
-  ctx.task(datum.write(), [](const ms::stream&, auto) {});
+  std::vector<ms::logical_data<unsigned char>> data;
+  for (std::size_t i = 0; i < of.count; ++i) {
+    data.push_back(ctx.logical_data(of.block(i)));
+    ctx.task(data.back().write(), [](const ms::stream&, auto) {});
+  }
   drain(ctx);
   return us_of([&] {
-    datum = {};
+    data.clear();
     drain(ctx);
   });
 }
 
 double hand_in(const gpu& raw, const blocks& of) {
   return us_of([&] {
-    raw.check(
-        raw.call()->cuMemcpyHtoDAsync(of.device.start(), of.hand.data(), of.count, raw.stream()),
-        "copy to the device");
+    for (std::size_t i = 0; i < of.count; ++i) {
+      const std::size_t at = i * of.size;
+      raw.check(raw.call()->cuMemcpyHtoDAsync(of.device.start() + at, of.hand.data() + at, of.size,
+                                              raw.stream()),
+                "copy to the device");
+    }
     raw.finish(raw.stream());
   });
 }
 
 double hand_out(const gpu& raw, const blocks& of) {
   return us_of([&] {
-    raw.check(
-        raw.call()->cuMemcpyDtoHAsync(of.hand.data(), of.device.start(), of.count, raw.stream()),
-        "copy to the host");
+    for (std::size_t i = 0; i < of.count; ++i) {
+      const std::size_t at = i * of.size;
+      raw.check(raw.call()->cuMemcpyDtoHAsync(of.hand.data() + at, of.device.start() + at, of.size,
+                                              raw.stream()),
+                "copy to the host");
+    }
     raw.finish(raw.stream());
   });
 }
@@ -91,8 +107,8 @@ void measure_copy(const session& in, const direction& way, host_kind kind, std::
     const double hand = way.hand(in.by_hand, of);
     const double mine = way.ours(ctx, of);
     if (i == 0) continue;
-    measured.by_hand.push_back(hand);
-    measured.values.push_back(mine);
+    measured.by_hand.push_back(hand / static_cast<double>(of.count));
+    measured.values.push_back(mine / static_cast<double>(of.count));
   }
   in.into.add(std::move(measured));
 }

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
+#include <ostream>
 #include <stdexcept>
 
 namespace bench {
@@ -46,29 +46,40 @@ void print(const row& of) {
   std::fflush(stdout);
 }
 
-std::string quoted(const std::string& text) {
-  std::string made = "\"";
-  for (const char letter : text) {
-    if (letter == '"' || letter == '\\') made += '\\';
-    made += letter;
+/// Writes JSON. Texts are ours and have no control characters.
+class json_writer {
+ public:
+  explicit json_writer(std::ostream& to) : to_(to) {}
+  void text(const std::string& what) {
+    to_ << '"';
+    for (const char letter : what) {
+      if (letter == '"' || letter == '\\') to_ << '\\';
+      to_ << letter;
+    }
+    to_ << '"';
   }
-  return made + "\"";
-}
+  void list(const std::vector<double>& values) {
+    to_ << '[';
+    for (std::size_t i = 0; i < values.size(); ++i)
+      to_ << (i == 0 ? "" : ", ") << values[i];
+    to_ << ']';
+  }
+  void add(const row& what) {
+    to_ << "  {\"name\": ";
+    text(what.name);
+    to_ << ", \"unit\": ";
+    text(what.unit);
+    to_ << ", \"budget\": " << what.budget << ", \"ratio_budget\": " << what.ratio_budget
+        << ", \"values\": ";
+    list(what.values);
+    to_ << ", \"by_hand\": ";
+    list(what.by_hand);
+    to_ << '}';
+  }
 
-std::string list(const std::vector<double>& values) {
-  std::ostringstream made;
-  for (std::size_t i = 0; i < values.size(); ++i)
-    made << (i == 0 ? "" : ", ") << values[i];
-  return "[" + made.str() + "]";
-}
-
-std::string json(const row& of) {
-  std::ostringstream made;
-  made << "  {\"name\": " << quoted(of.name) << ", \"unit\": " << quoted(of.unit)
-       << ", \"budget\": " << of.budget << ", \"ratio_budget\": " << of.ratio_budget
-       << ", \"values\": " << list(of.values) << ", \"by_hand\": " << list(of.by_hand) << "}";
-  return made.str();
-}
+ private:
+  std::ostream& to_;
+};
 
 }  // namespace
 
@@ -113,9 +124,14 @@ void report::add(row measured) {
 void report::write(const std::string& machine) const {
   if (how_.json.empty()) return;
   std::ofstream file(how_.json);
-  file << "{\"machine\": " << quoted(machine) << ", \"rows\": [\n";
-  for (std::size_t i = 0; i < rows_.size(); ++i)
-    file << json(rows_[i]) << (i + 1 == rows_.size() ? "\n" : ",\n");
+  json_writer json(file);
+  file << "{\"machine\": ";
+  json.text(machine);
+  file << ", \"rows\": [\n";
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    json.add(rows_[i]);
+    file << (i + 1 == rows_.size() ? "\n" : ",\n");
+  }
   file << "]}\n";
   file.close();
   if (!file) throw std::runtime_error("'" + how_.json + "' cannot be written");

@@ -109,6 +109,9 @@ class Session:
 
     def close(self) -> None:
         self.ctx.finalize()
+        self.call("cuMemFree", self.block)
+        self.call("cuStreamDestroy", self.stream)
+        self.call("cuModuleUnload", self.module)
 
 
 def alone(make: Callable[..., Loop]) -> Callable[[Session], tuple[Loop, None]]:
@@ -178,6 +181,21 @@ def torch_op(session: Session) -> tuple[Loop, Loop]:
             tensor.add_(1.0)
 
     return ours, twin
+
+
+def torch_dlpack(session: Session) -> tuple[Loop, Loop]:
+    import torch
+
+    ctx, (datum, *_) = session.ctx, session.data
+
+    def body(view: stf.stf_cai) -> None:
+        torch.from_dlpack(view).add_(1.0)
+
+    def ours(calls: int) -> None:
+        for _ in range(calls):
+            ctx.submit(body, datum.rw())
+
+    return ours, torch_op(session)[1]
 
 
 def torch_op_in_task(session: Session) -> tuple[Loop, Loop]:
@@ -280,8 +298,11 @@ def rows() -> list[Row]:
         Row("Python kernel by ctypes, submitted", kernel_submitted, calls=5_000, together=True),
     ]
     if have("torch"):
-        made.append(Row("PyTorch op, submitted", torch_op, 10.0, 0, 5_000, together=True))
-        made.append(Row("PyTorch op in a task", torch_op_in_task, 10.0, 0, 5_000, together=True))
+        made += [
+            Row("PyTorch op, submitted", torch_op, 10.0, 0, 5_000, together=True),
+            Row("PyTorch op by DLPack, submitted", torch_dlpack, 10.0, 0, 5_000, together=True),
+            Row("PyTorch op in a task", torch_op_in_task, 10.0, 0, 5_000, together=True),
+        ]
     if have("cupy"):
         made.append(Row("CuPy op, submitted", cupy_op, 0, 0, 5_000, together=True))
     if have("numba") and have("numba.cuda"):

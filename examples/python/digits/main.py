@@ -33,9 +33,8 @@ SWITCH_SECONDS = 0.0005
 def main(arguments=None):
     chosen = options.parse(arguments)
     stf = import_millstream()
-    machine = open_machine(stf, chosen)
+    machine, layout = open_machine(stf, chosen)
     kernels = options.kernels(chosen)
-    layout = BlockCyclic(machine.device_count)
     digits = load(chosen.samples, chosen.augment, chosen.seed)
     rows = len(digits.train)
     chosen.tile = chosen.tile or good_tile(rows, machine.device_count, kernels.LARGEST_TILE)
@@ -69,10 +68,12 @@ def import_millstream():
 
 
 def open_machine(stf, chosen):
+    """The machine, and how tiles are dealt out over its devices."""
     try:
-        return stf.machine(chosen.machine, devices=chosen.devices)
+        machine = stf.machine(chosen.machine, devices=chosen.devices)
+        return machine, BlockCyclic(machine.device_count)
     except (stf.UnavailableError, ValueError) as reason:
-        options.fail(str(reason))
+        return options.fail(str(reason))
 
 
 def check_memory(rows, tile, layout, kernels):
