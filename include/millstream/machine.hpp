@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <millstream/export.hpp>
+#include <millstream/place.hpp>
 
 namespace millstream::core {
 class machine;  // the opened machine; never seen by users
@@ -37,6 +38,24 @@ class MILLSTREAM_API machine {
   [[nodiscard]] int device_count() const noexcept;
   /// Names of the capability bits that are set, in the order of the contract.
   [[nodiscard]] std::vector<std::string> capabilities() const;
+  /// The device a task without a place runs on: the caller's current one on a GPU machine, else 0.
+  [[nodiscard]] int current_device() const noexcept;
+  /// Where memory is that somebody else allocated: a device or managed memory of this machine, else
+  /// the host.
+  [[nodiscard]] data_place home_of(const void* address) const noexcept;
+  /// Number of a stream of that device which no task uses, always the same: for libraries that want
+  /// one to hand memory over. Throws error(invalid_value) for a device the machine lacks.
+  [[nodiscard]] std::uint64_t hand_over_stream(int device) const;
+  /// Makes that device current for native calls of the calling thread, for user code that runs
+  /// until `leave` is called with the answer. Pairs of one thread may overlap in any order; with
+  /// the last one, the thread's current device and context are what they were before the first. 0,
+  /// and nothing to leave, where there are no native calls. Legal while somebody captures.
+  [[nodiscard]] std::uint64_t enter(int device) const noexcept;
+  /// Of another thread it takes effect there, when that thread enters or leaves the next time.
+  void leave(int device, std::uint64_t entered) const noexcept;
+  /// Whether other libraries may launch work on this machine's streams and memory (GPUs).
+  [[nodiscard]] bool runs_kernels() const noexcept;
+
   /// The null machine's count of backend calls by name; empty on other machines.
   [[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> call_counts() const;
 

@@ -268,6 +268,11 @@ class MILLSTREAM_API untyped_context {
   /// A stream number that ends when everything submitted so far has ended. Does not block.
   [[nodiscard]] std::uint64_t fence();
 
+  /// Orders work that is queued from now on on the native stream `later`, somebody else's, behind
+  /// what is in the queue of one of this context's tasks now. Does not block. Throws
+  /// error(invalid_value) for what is no stream, error(usage) for another queue.
+  void order(std::uint64_t later, std::uint64_t queue);
+
   /// Blocks until the content is known and copies `data.bytes()` bytes to `to` (nothing for a
   /// token). Throws error(poisoned), error(not_written). Does not look at failures.
   void read_back(const untyped_data& data, void* to);

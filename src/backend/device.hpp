@@ -56,6 +56,10 @@ class device {
                                                              bool one_thread = false);
   [[nodiscard]] virtual result<std::unique_ptr<event>> make_event() = 0;
 
+  /// As `millstream::machine::enter` and `leave` say; 0 also when the driver refuses.
+  [[nodiscard]] virtual std::uint64_t enter() noexcept { return 0; }
+  virtual void leave(std::uint64_t /*entered*/) noexcept {}
+
   /// Memory of this device (page-locked host memory on the host side), at least 256-byte aligned,
   /// ready for use by work queued on `order` from now on. Zero bytes give null. `out_of_memory` is
   /// not sticky.

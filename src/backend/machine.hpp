@@ -37,6 +37,12 @@ class machine {
   /// number known to be no stream, `unsupported` where there are no native streams.
   [[nodiscard]] virtual result<int> device_of_stream(std::uint64_t native_stream);
 
+  /// Where memory is that somebody else allocated: `host` for all that the machine does not know.
+  /// Legal under capture.
+  [[nodiscard]] virtual memory_home home_of(const void* /*address*/) noexcept {
+    return memory_home::host;
+  }
+
   /// Makes a range of the user's host memory fast to copy from and to, where the machine needs
   /// that (page-locking); a no-op elsewhere.
   virtual status register_memory(void* block, std::size_t bytes) = 0;

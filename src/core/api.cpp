@@ -124,6 +124,10 @@ std::uint64_t untyped_context::fence() {
   return engine().fence();
 }
 
+void untyped_context::order(std::uint64_t later, std::uint64_t queue) {
+  state_->order(later, queue);
+}
+
 void untyped_context::read_back(const untyped_data& what, void* to) {
   if (!owns(what)) {
     throw error(errc::invalid_value,

@@ -75,6 +75,7 @@ class context : public std::enable_shared_from_this<context> {
   void submit(const task_spec& what, body_ptr work);
   void fill(const task_spec& what, std::span<const std::byte> pattern);
   [[nodiscard]] std::uint64_t fence();
+  void order(std::uint64_t later, std::uint64_t queue);
   void read_back(data& what, void* to);
   void finish();
   /// Blocks until no lane has anything left, what bodies submit meanwhile included.

@@ -39,6 +39,7 @@ machine::machine(std::unique_ptr<backend::machine> driver)
     : driver_(std::move(driver)),
       bits_(driver_->capabilities()),
       idle_(static_cast<std::size_t>(driver_->device_count()) + 1),
+      hand_over_(idle_.size()),
       parked_(idle_.size(), 0) {}
 
 bool machine::park(place_index place, bool must) noexcept {
@@ -120,6 +121,27 @@ adopted_queue machine::adopt(std::uint64_t stream, bool one_thread) {
 void machine::give_back(place_index place, leased_queue lease) noexcept {
   const std::scoped_lock hold(mutex_);
   idle(place).push_back(std::move(lease));
+}
+
+backend::result<std::uint64_t> machine::hand_over_queue(place_index place) {
+  std::optional<leased_queue>& kept = hand_over_[static_cast<std::size_t>(place + 1)];
+  {
+    const std::scoped_lock hold(mutex_);
+    if (kept) return kept->queue->handle();
+  }
+  auto fresh = lease(place);
+  if (!fresh) return fresh.take_status();
+  {
+    const std::scoped_lock hold(mutex_);
+    if (!kept) {
+      kept = std::move(fresh.value());
+      return kept->queue->handle();
+    }
+  }
+  // Another thread was faster.
+  give_back(place, std::move(fresh.value()));
+  const std::scoped_lock hold(mutex_);
+  return kept->queue->handle();
 }
 
 backend::result<std::unique_ptr<backend::event>> machine::take_event() {
@@ -213,6 +235,34 @@ std::vector<std::string> machine::capabilities() const {
     }
   }
   return names;
+}
+
+int machine::current_device() const noexcept {
+  return state_->driver().current_device();
+}
+
+data_place machine::home_of(const void* address) const noexcept {
+  const backend::memory_home home = state_->driver().home_of(address);
+  if (home == backend::memory_home::host) return data_place::host();
+  if (home == backend::memory_home::managed) return data_place::managed();
+  return data_place::device(static_cast<int>(home));
+}
+
+std::uint64_t machine::hand_over_stream(int device) const {
+  auto queue = state_->hand_over_queue(core::resolve(exec_place::device(device), *state_));
+  if (!queue) throw error(queue.why().code(), queue.why().text());
+  return queue.value();
+}
+
+std::uint64_t machine::enter(int device) const noexcept {
+  return state_->driver().at(device).enter();
+}
+void machine::leave(int device, std::uint64_t entered) const noexcept {
+  if (entered != 0) state_->driver().at(device).leave(entered);
+}
+
+bool machine::runs_kernels() const noexcept {
+  return state_->has(backend::capability::kernels);
 }
 
 std::vector<std::pair<std::string, std::uint64_t>> machine::call_counts() const {

@@ -52,6 +52,8 @@ class machine {
   /// context. Work of an earlier lessee may still be in front.
   [[nodiscard]] backend::result<leased_queue> lease(place_index place);
   void give_back(place_index place, leased_queue lease) noexcept;
+  /// A queue of that device which no context leases, made at the first call and kept.
+  [[nodiscard]] backend::result<std::uint64_t> hand_over_queue(place_index place);
   [[nodiscard]] backend::result<std::unique_ptr<backend::event>> take_event();
   void give_back(std::unique_ptr<backend::event> event) noexcept;
 
@@ -85,6 +87,7 @@ class machine {
   mutable std::mutex mutex_;  // guards all below; innermost: no other lock is taken under it
   std::vector<std::vector<leased_queue>> idle_;  // by place + 1
   std::vector<std::unique_ptr<backend::event>> events_;
+  std::vector<std::optional<leased_queue>> hand_over_;  // by place + 1
   std::vector<std::uint64_t> handles_;
   std::vector<int> parked_;  // by place + 1
   std::atomic<std::uint64_t> unparked_{0};

@@ -247,6 +247,22 @@ std::unique_ptr<backend::event> context::take_event() {
   return std::move(made.value());
 }
 
+// A body may have queued more since the lane's mark was set.
+void context::order(std::uint64_t later, std::uint64_t queue) {
+  if (later == queue) return;
+  check_process();
+  const lock held(mutex_);
+  const lane_index from = lanes_.find(queue);
+  if (from == no_lane) {
+    throw error(errc::usage, base::cat("queue ", queue, " belongs to no task of this context"));
+  }
+  const adopted_queue adopted = on().adopt(later, /*one_thread=*/true);
+  auto mark = take_event();
+  check(lanes_.queue(from).record(*mark));
+  check(adopted.queue->wait(*mark));
+  events_.push_back(std::move(mark));
+}
+
 void context::read_back(data& what, void* to) {
   constexpr const char* self_wait =
       "a wait inside a body would wait for that body itself; wait after the "

@@ -9,6 +9,7 @@
 #include "backend/cuda/partition.hpp"
 #include "backend/cuda/program.hpp"
 #include "backend/cuda/queue.hpp"
+#include "backend/cuda/visit.hpp"
 #include "backend/guarded.hpp"
 #include "backend/missing.hpp"
 
@@ -83,6 +84,15 @@ result<std::unique_ptr<backend::event>> device::make_event() {
     return std::unique_ptr<backend::event>(
         std::make_unique<event>(machine.shared_from_this(), state_->who()));
   });
+}
+
+std::uint64_t device::enter() noexcept {
+  if (base::forked_child() || !state_->open()) return 0;
+  return begin_visit(state_->api(), state_->context());
+}
+
+void device::leave(std::uint64_t entered) noexcept {
+  if (!base::forked_child()) end_visit(state_->api(), entered);
 }
 
 result<void*> device::allocate(std::size_t bytes, backend::queue& order) {

@@ -27,6 +27,8 @@ class device final : public backend::device {
   [[nodiscard]] result<std::unique_ptr<backend::queue>> adopt(std::uint64_t stream,
                                                               bool one_thread) override;
   [[nodiscard]] result<std::unique_ptr<backend::event>> make_event() override;
+  [[nodiscard]] std::uint64_t enter() noexcept override;
+  void leave(std::uint64_t entered) noexcept override;
   [[nodiscard]] result<void*> allocate(std::size_t bytes, backend::queue& order) override;
   status release(void* block, std::size_t bytes, backend::queue& order) override;
   [[nodiscard]] memory_info memory() const noexcept override;

@@ -2,6 +2,7 @@
 #include "backend/cuda/machine.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "backend/cuda/device.hpp"
@@ -46,6 +47,7 @@ class machine final : public backend::machine {
   [[nodiscard]] backend::device& host() noexcept override { return host_; }
   [[nodiscard]] int current_device() noexcept override;
   [[nodiscard]] result<int> device_of_stream(std::uint64_t native_stream) override;
+  [[nodiscard]] memory_home home_of(const void* address) noexcept override;
 
   status register_memory(void* block, std::size_t bytes) override;
   status unregister_memory(void* block) override;
@@ -104,6 +106,34 @@ result<int> machine::device_of_stream(std::uint64_t native_stream) {
   if (found >= 0) return found;
   return status(errc::invalid_value,
                 base::cat(who_, " was given a stream of a device it does not have"));
+}
+
+/// The device with that number of the driver's, as a place in `devices`.
+memory_home home_of_ordinal(const machine_state& state, int ordinal) noexcept {
+  for (const std::unique_ptr<device_state>& each : state.devices) {
+    if (static_cast<int>(each->ordinal()) == ordinal) return backend::device_memory(each->index());
+  }
+  return memory_home::host;
+}
+
+memory_home machine::home_of(const void* address) noexcept {
+  if (base::forked_child() || address == nullptr) return memory_home::host;
+  // For memory it does not know the driver clears the answers and reports success.
+  auto type = abi::memory_type{};
+  std::uint32_t managed = 0;  // the driver writes one byte of it
+  int ordinal = -1;
+  std::array what{abi::pointer_attribute::memory_type, abi::pointer_attribute::is_managed,
+                  abi::pointer_attribute::device_ordinal};
+  std::array<void*, 3> into{&type, &managed, &ordinal};
+  if ((*state_->api)
+          ->cuPointerGetAttributes(3, what.data(), into.data(),
+                                   reinterpret_cast<abi::device_pointer>(address)) !=
+      abi::result::success) {
+    return memory_home::host;
+  }
+  if (managed != 0 && state_->bits.has(capability::managed)) return memory_home::managed;
+  if (type != abi::memory_type::on_device && managed == 0) return memory_home::host;
+  return home_of_ordinal(*state_, ordinal);
 }
 
 status machine::register_memory(void* block, std::size_t bytes) {
