@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from millstream._errors import DeviceError as DeviceError
     from millstream._errors import DeviceLostError as DeviceLostError
     from millstream._errors import Error as Error
+    from millstream._errors import ExportError as ExportError
     from millstream._errors import InternalError as InternalError
     from millstream._errors import InvalidPlaceError as InvalidPlaceError
     from millstream._errors import InvalidTypeError as InvalidTypeError
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from millstream._errors import OutOfRangeError as OutOfRangeError
     from millstream._errors import PoisonedError as PoisonedError
     from millstream._errors import TaskFailedError as TaskFailedError
+    from millstream._errors import TaskFailedWarning as TaskFailedWarning
     from millstream._errors import UnavailableError as UnavailableError
     from millstream._errors import UnimplementedError as UnimplementedError
     from millstream._errors import UnsupportedError as UnsupportedError
@@ -87,6 +89,7 @@ _NAMES = {
         "DeviceError",
         "DeviceLostError",
         "Error",
+        "ExportError",
         "InternalError",
         "InvalidPlaceError",
         "InvalidTypeError",
@@ -98,6 +101,7 @@ _NAMES = {
         "OutOfRangeError",
         "PoisonedError",
         "TaskFailedError",
+        "TaskFailedWarning",
         "UnavailableError",
         "UnimplementedError",
         "UnsupportedError",

@@ -36,6 +36,12 @@ class data_place:
         Memory of device `dev_id`, counted from 0. InvalidPlaceError for a negative number.
         """
 
+    @staticmethod
+    def current_device() -> data_place:
+        """
+        Memory of the device that is current in this thread now, on the default machine.
+        """
+
     @property
     def kind(self) -> str:
         """``"host"``, ``"managed"``, ``"affine"`` or ``"dev<i>"``."""
@@ -65,6 +71,12 @@ class exec_place:
     def device(dev_id: int) -> exec_place:
         """
         On device `dev_id`, counted from 0. InvalidPlaceError for a negative number; a number that the machine lacks is a ValueError when the task starts.
+        """
+
+    @staticmethod
+    def current_device() -> exec_place:
+        """
+        On the device that is current in this thread now, on the default machine; device 0 of a host machine.
         """
 
     @property
@@ -272,11 +284,15 @@ class stf_cai:
     def get(self, key: str, default: object = None) -> object:
         """Entry of the interface, or `default`."""
 
-    def __dlpack__(self, **kwargs: object) -> object:
-        """DLPack capsule, as NumPy makes it."""
+    def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object:
+        """
+        A DLPack capsule; never a copy, so `copy=True` and another device are a BufferError. `stream`, for device memory: work queued there from now on comes after what the task's stream has in it; None and 1 are the legacy default stream, 2 that of the thread, -1 asks for no order. Nothing waits on the host. Read-only memory says so from ``max_version=(1, 0)`` on.
+        """
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """``(1, 0)``: the CPU."""
+        """
+        Kind and number: ``(1, 0)`` the CPU, ``(2, i)`` GPU i, ``(3, 0)`` page-locked and ``(13, 0)`` managed memory in a body on a GPU.
+        """
 
     def __repr__(self) -> str: ...
 
@@ -329,7 +345,7 @@ class task:
 
     def stream_ptr(self) -> millstream.CudaStream:
         """
-        Stream of the task, never 0: a raw handle on a GPU machine, else the number of its queue. Only while the task is open.
+        Stream of the task, never 0: a raw handle on a GPU machine, else the number of its queue. On the host of a GPU machine it is a stream of the current device, and `end` waits for what the body queued there. Only while the task is open.
         """
 
     def get_arg(self, index: int) -> int:
@@ -352,7 +368,7 @@ class running_task:
 
     def stream_ptr(self) -> millstream.CudaStream:
         """
-        Stream of the task: a raw handle on a GPU machine, else the number of its queue.
+        Stream of the task: a raw handle on a GPU machine, else the number of its queue. On the host of a GPU machine it is a stream of the current device, and the task ends when what the body queued there has.
         """
 
     @property
@@ -386,12 +402,12 @@ class context:
 
     def __init__(self, use_graph: bool = False, borrowed: bool = False, stream: object = None, handle: object = None, *, machine: millstream.machine | None = None, check: bool = False, trace: bool = False) -> None:
         """
-        `machine`: None is the default machine. `check`: checker mode. A body that changes what it only reads has failed; what it only writes holds a pattern before; an array used after its task raises UsageError, and a function that keeps one gives a ContractWarning. `trace`: keep what `graph` and `trace` show. The other options come with later versions and raise NotImplementedError.
+        `stream`: a stream of the caller's (a handle, 0 for the default stream, or an object with `__cuda_stream__`); everything is ordered behind its work of now, and `finalize` queues the rest on it and returns at once. On host machines only the number of a queue, as from `fence`, is a stream; ValueError for others. `machine`: None is the default machine. `check`: checker mode. A body that changes what it only reads has failed; what it only writes holds a pattern before; an array used after its task raises UsageError, and a function that keeps one gives a ContractWarning. `trace`: keep what `graph` and `trace` show. The other options come with later versions and raise NotImplementedError.
         """
 
     def logical_data(self, buf: object, dplace: data_place | None = None, name: str | None = None) -> millstream.logical_data:
         """
-        Registers a NumPy array, an object with the buffer protocol or one with `__array_interface__`. The buffer is kept alive and gets the result when the context is finalized or the last handle is dropped. ValueError (LayoutError) unless C-contiguous, or when it overlaps other data of the context; TypeError for other objects and for elements that are Python objects.
+        Registers an array: one with the CUDA Array Interface, NumPy's, DLPack's or one with `__array_interface__`, or any object with the buffer protocol. Its shape and dtype are those of the datum. It is kept alive and gets the result when the context is finalized or the last handle is dropped. Where it lives is asked of the machine; `dplace` only confirms it. Device memory may still be written by its producer: the first task is ordered behind the stream that the array names (entry ``stream`` of the interface, or the stream DLPack is asked for), and nothing waits on the host. ValueError (LayoutError) unless C-contiguous; ValueError for stream 0, for device memory on a machine without GPUs, for another place than the array's, and when it overlaps other data of the context; TypeError for other objects and for elements that are Python objects.
         """
 
     def logical_data_empty(self, shape: Iterable[int], dtype: object = None, name: str | None = None) -> millstream.logical_data:
@@ -445,7 +461,7 @@ class context:
 
     def finalize(self) -> None:
         """
-        Blocks until all work has ended, writes back to the registered buffers, lets go of the data; then raises what tasks raised and nobody has seen yet: one as itself, several as an ExceptionGroup. A second call does nothing. UsageError while a task is open, DeadlockError inside a body of this context.
+        Blocks until all work has ended, writes back to the registered buffers, lets go of the data; then raises what tasks raised and nobody has seen yet: one as itself, several as an ExceptionGroup. A second call does nothing. On a caller's stream it queues all that there instead and returns at once: wait for the stream before you look at the buffers, and ask `check_errors` (what is never asked for becomes a TaskFailedWarning). UsageError while a task is open, DeadlockError inside a body of this context.
         """
 
     def graph(self) -> millstream.viz.Graph:

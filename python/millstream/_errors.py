@@ -8,6 +8,7 @@ Every error derives from `Error` and from the closest built-in exception, so tha
 from __future__ import annotations
 
 import sys
+import warnings
 
 if sys.version_info < (3, 11):
     from exceptiongroup import (  # type: ignore[import-not-found, unused-ignore]
@@ -98,6 +99,10 @@ class UnsupportedError(Error, RuntimeError):
     """This machine cannot do that."""
 
 
+class ExportError(UnsupportedError, BufferError):
+    """A view cannot be handed to another library in the way it asked for."""
+
+
 class UnavailableError(Error, RuntimeError):
     """The machine cannot be opened or used here, for example in a forked child."""
 
@@ -108,6 +113,10 @@ class UnimplementedError(Error, NotImplementedError):
 
 class InternalError(Error, RuntimeError):
     """A fault of Millstream; please report it with the text."""
+
+
+class TaskFailedWarning(RuntimeWarning):
+    """A task failed in a context on a caller's stream, and nobody called `check_errors`."""
 
 
 class ContractWarning(RuntimeWarning):
@@ -143,3 +152,14 @@ def _attach(exception: BaseException, other: BaseException) -> None:
     for each in group:
         lines = [f"millstream: also {type(each).__name__}: {each}", *getattr(each, "__notes__", [])]
         _add_note(exception, "\n  ".join(lines))
+
+
+def _warn_of_unseen(exception: BaseException, task: str) -> None:
+    """Warns that `task` failed with `exception`, which nothing has raised."""
+    warnings.warn(
+        f"{task} failed with {type(exception).__name__}: {exception}; call check_errors() once the "
+        "stream of the context has been waited for",
+        TaskFailedWarning,
+        stacklevel=1,
+        source=exception,
+    )

@@ -9,6 +9,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bind.hpp"
+#include "body_scope.hpp"
 #include "caller.hpp"
 #include "convert.hpp"
 #include "data.hpp"
@@ -25,13 +26,15 @@ struct body_dep {
   layout_ptr what;  // null for a token
   const core::data* datum = nullptr;
   bool writable = false;
+  data_place place;
 };
 
 // What `current_task()` gives: valid while its body runs.
 struct running_task {
   argument_list arguments;
   std::string symbol;
-  std::uint64_t stream = 0;
+  std::unique_ptr<body_scope> scope;  // ends with the body
+  int device = -1;                    // -1 = the host
   exec_place place;
   bool over = false;
 
@@ -64,7 +67,7 @@ class python_body final : public body {
         site_(site) {}
 
   void add(const py_data& data, const task_dep& dep) {
-    deps_.push_back({data.what, data.data.state(), writes(dep.mode)});
+    deps_.push_back({data.what, data.data.state(), writes(dep.mode), dep.place});
     if (state_->check) names_.push_back(name_of(data.data));
   }
 
@@ -74,6 +77,7 @@ class python_body final : public body {
  private:
   [[nodiscard]] std::shared_ptr<running_task> make_running(const body_call& call) const;
   void call_function(running_task& task);
+  nb::object call_with(running_task& task, std::vector<PyObject*> values) const;
   void warn_of_kept(const std::vector<nb::object>& arrays) const;
   [[nodiscard]] std::string task_name() const {
     return symbol_.empty() ? "of line " + std::to_string(site_.line) : "'" + symbol_ + "'";
@@ -102,11 +106,13 @@ void python_body::run(const body_call& call) {
     try {
       const running_scope scope(task);
       call_function(*task);
+      task->scope->finish();
     } catch (nb::python_error& raised) {
       failed.emplace(nb::borrow(raised.value()));
       state_->keep(*failed);
     }
     task->over = true;
+    task->scope.reset();
     task->arguments.close(site_, [this] { return task_name(); }, [this] { return names_; });
   }
   release();
@@ -118,14 +124,19 @@ std::shared_ptr<running_task> python_body::make_running(const body_call& call) c
   entries.reserve(deps_.size());
   for (std::size_t i = 0; i < deps_.size(); ++i) {
     const body_dep& dep = deps_[i];
-    entries.push_back({dep.what, dep.datum, call.pointers[i], dep.writable, {}, {}, {}});
+    entries.push_back({dep.what,
+                       dep.datum,
+                       call.pointers[i],
+                       dep.writable,
+                       home_of(*state_, dep.place, call.device),
+                       {},
+                       {},
+                       {}});
   }
-  const bool host = state_->host_memory || call.device < 0;
-  auto made = std::make_shared<running_task>(
-      running_task{argument_list(std::move(entries), host, state_->check), symbol_, call.queue,
+  return std::make_shared<running_task>(
+      running_task{argument_list(std::move(entries), state_, call.queue), symbol_,
+                   std::make_unique<body_scope>(state_, call), call.device,
                    call.device < 0 ? exec_place::host() : exec_place::device(call.device)});
-  if (call.stream != nullptr) made->stream = reinterpret_cast<std::uintptr_t>(call.stream);
-  return made;
 }
 
 void python_body::call_function(running_task& task) {
@@ -139,10 +150,36 @@ void python_body::call_function(running_task& task) {
   for (const nb::handle extra : nb::borrow<nb::tuple>(arguments_.get())) {
     values.push_back(extra.ptr());
   }
-  PyObject* const result = call_on_worker(function_.get(), values.data(), values.size());
-  if (result == nullptr) throw nb::python_error();
-  Py_DECREF(result);
+  static_cast<void>(call_with(task, std::move(values)));
   if (state_->check) warn_of_kept(arrays);
+}
+
+// Nothing but a look into sys.modules where no framework was imported that keeps a current stream.
+bool any_framework_is_imported() {
+  static constinit lazy_name names("millstream.interop._current", "FRAMEWORKS");
+  PyObject* const modules = PyImport_GetModuleDict();
+  for (const nb::handle name : nb::borrow<nb::tuple>(names.get())) {
+    const int there = PyDict_Contains(modules, name.ptr());
+    if (there < 0) throw nb::python_error();
+    if (there != 0) return true;
+  }
+  return false;
+}
+
+nb::object python_body::call_with(running_task& task, std::vector<PyObject*> values) const {
+  nb::handle callable = function_.get();
+  nb::object stream;
+  nb::object device;
+  if (state_->native_memory && task.device >= 0 && any_framework_is_imported()) {
+    static constinit lazy_name call("millstream.interop._current", "call");
+    stream = nb::int_(task.scope->stream());
+    device = nb::int_(task.device);
+    values.insert(values.begin(), {stream.ptr(), device.ptr(), callable.ptr()});
+    callable = call.get();
+  }
+  PyObject* const result = call_on_worker(callable, values.data(), values.size());
+  if (result == nullptr) throw nb::python_error();
+  return nb::steal(result);
 }
 
 // Three references are ours: the list of arguments, `arrays`, and none of the user's.
@@ -188,9 +225,13 @@ void bind_running_task(nb::module_& core) {
   nb::class_<running_task>(core, "running_task",
                            "The submitted function that is running in this thread, seen from "
                            "inside. Valid until it returns; then every use raises UsageError.")
-      .def("stream_ptr", while_running([](running_task& self) { return from_stream(self.stream); }),
-           nb::sig("def stream_ptr(self) -> millstream.CudaStream"),
-           "Stream of the task: a raw handle on a GPU machine, else the number of its queue.")
+      .def(
+          "stream_ptr",
+          while_running([](running_task& self) { return from_stream(self.scope->stream()); }),
+          nb::sig("def stream_ptr(self) -> millstream.CudaStream"),
+          "Stream of the task: a raw handle on a GPU machine, else the number of its queue. On the "
+          "host of a GPU machine it is a stream of the current device, and the task ends when what "
+          "the body queued there has.")
       .def_prop_ro(
           "symbol",
           [](const running_task& self) {

@@ -42,7 +42,12 @@ bool has_host_memory(const machine& on) {
 
 context_options options_of(const context_setup& setup,
                            const std::shared_ptr<trace_recorder>& recorder) {
-  return {setup.on->opened(), setup.check, recorder};
+  context_options options;
+  options.on = setup.on->opened();
+  options.check = setup.check;
+  options.stream = setup.stream;
+  options.listener = recorder;
+  return options;
 }
 
 [[noreturn]] void refuse(const char* option) {
@@ -62,17 +67,21 @@ std::shared_ptr<py_machine> to_machine(nb::handle on) {
 struct later_options {
   nb::handle use_graph;
   nb::handle borrowed;
-  nb::handle stream;
   nb::handle handle;
 };
 
-void open(py_context* self, later_options later, nb::handle on, nb::handle check,
+void open(py_context* self, later_options later, nb::handle stream, nb::handle on, nb::handle check,
           nb::handle trace) {
   if (is_true(later.use_graph)) refuse("use_graph=True");
   if (is_true(later.borrowed)) refuse("borrowed=True");
-  if (!later.stream.is_none()) refuse("stream=...");
   if (!later.handle.is_none()) refuse("handle=...");
-  new (self) py_context({to_machine(on), is_true(check), is_true(trace) || traces_by_default()});
+  context_setup setup;
+  if (!stream.is_none()) setup.stream = to_stream(stream);
+  setup.stream_object = nb::borrow(stream);
+  setup.on = to_machine(on);
+  setup.check = is_true(check);
+  setup.trace = is_true(trace) || traces_by_default();
+  new (self) py_context(setup);
 }
 
 // These two have a text that programs look for.
@@ -99,6 +108,7 @@ nb::object take_failures(context_state& state, std::size_t most = ~std::size_t{0
 void finalize(py_context& self) {
   context_state& state = *self.state;
   finish(state);
+  if (state.caller_stream) return;  // what is known by now says little
   const nb::object failed = take_failures(state);
   state.forget_exceptions();
   if (failed.is_valid()) throw_python(failed);
@@ -261,11 +271,17 @@ void bind_making(nb::class_<py_context>& type) {
           "buf"_a.none(), "dplace"_a = nb::none(), "name"_a = nb::none(),
           nb::sig("def logical_data(self, buf: object, dplace: data_place | None = None, "
                   "name: str | None = None) -> millstream.logical_data"),
-          "Registers a NumPy array, an object with the buffer protocol or one with "
-          "`__array_interface__`. The buffer is kept alive and gets the result when the context "
-          "is finalized or the last handle is dropped. ValueError (LayoutError) unless "
-          "C-contiguous, or when it overlaps other data of the context; TypeError for other "
-          "objects and for elements that are Python objects.")
+          "Registers an array: one with the CUDA Array Interface, NumPy's, DLPack's or one with "
+          "`__array_interface__`, or any object with the buffer protocol. Its shape and dtype are "
+          "those of the datum. It is kept alive and gets the result when the context is finalized "
+          "or the last handle is dropped. Where it lives is asked of the machine; `dplace` only "
+          "confirms it. Device memory may still be written by its producer: the first task is "
+          "ordered behind the stream that the array names (entry ``stream`` of the interface, or "
+          "the stream DLPack is asked for), and nothing waits on the host. ValueError "
+          "(LayoutError) "
+          "unless C-contiguous; ValueError for stream 0, for device memory on a machine without "
+          "GPUs, for another place than the array's, and when it overlaps other data of the "
+          "context; TypeError for other objects and for elements that are Python objects.")
       .def(
           "logical_data_empty",
           [](py_context& self, nb::handle shape, nb::handle dtype, nb::handle name) {
@@ -371,8 +387,11 @@ void bind_working(nb::class_<py_context>& type) {
       .def("finalize", &finalize,
            "Blocks until all work has ended, writes back to the registered buffers, lets go of "
            "the data; then raises what tasks raised and nobody has seen yet: one as itself, "
-           "several as an ExceptionGroup. A second call does nothing. UsageError while a task is "
-           "open, DeadlockError inside a body of this context.");
+           "several as an ExceptionGroup. A second call does nothing. On a caller's stream it "
+           "queues all that there instead and returns at once: wait for the stream before you look "
+           "at the buffers, and ask `check_errors` (what is never asked for becomes a "
+           "TaskFailedWarning). UsageError while a task is open, DeadlockError inside a body of "
+           "this context.");
 }
 
 void bind_watching(nb::class_<py_context>& type) {
@@ -412,8 +431,37 @@ context_state::context_state(const context_setup& setup)
       recorder(setup.trace ? make_trace_recorder() : nullptr),
       core(options_of(setup, recorder)),
       host_memory(has_host_memory(on->opened())),
-      generation_(process_generation()) {
+      native_memory(on->opened().runs_kernels()),
+      caller_stream(setup.stream),
+      generation_(process_generation()),
+      stream_object_(nb::object(setup.stream_object)) {
   note_engine_in_use();
+}
+
+// On whatever thread the last child of the context dies, which is when the last failure is known.
+context_state::~context_state() {
+  if (!caller_stream || !finalized || !is_of_this_process()) return;
+  const interpreter_lock lock;
+  if (lock) warn_of_unseen();
+}
+
+std::uint64_t context_state::hand_over_stream(int device) const {
+  return caller_stream ? *caller_stream : on->opened().hand_over_stream(device);
+}
+
+void context_state::warn_of_unseen() noexcept {
+  const nb::error_scope keep_pending;
+  try {
+    for (const failure& each : core.take_failures()) {
+      nb::module_::import_("millstream._errors")
+          .attr("_warn_of_unseen")(to_python(each.cause, {each.task, each.data, each.site}),
+                                   nb::cast(each.task));
+    }
+  } catch (nb::python_error& raised) {
+    raised.discard_as_unraisable("a context on a caller's stream");
+  } catch (const std::exception&) {
+    // There is no room left to say it.
+  }
 }
 
 void context_state::keep(const python_exception& exception) {
@@ -446,7 +494,10 @@ py_context::~py_context() {
     static_cast<void>(new std::shared_ptr<context_state>(std::move(state)));
     return;
   }
-  if (state->finalized) return;
+  if (state->finalized) {
+    if (state->caller_stream) state->warn_of_unseen();
+    return;
+  }
   {
     const nb::error_scope keep_pending;
     if (PyErr_ResourceWarning(nullptr, 1,
@@ -468,7 +519,7 @@ void bind_context(nb::module_& core) {
       "__init__",
       [](py_context* self, nb::handle use_graph, nb::handle borrowed, nb::handle stream,
          nb::handle handle, nb::handle on, nb::handle check,
-         nb::handle trace) { open(self, {use_graph, borrowed, stream, handle}, on, check, trace); },
+         nb::handle trace) { open(self, {use_graph, borrowed, handle}, stream, on, check, trace); },
       "use_graph"_a.none() = false, "borrowed"_a.none() = false, "stream"_a = nb::none(),
       "handle"_a = nb::none(), nb::kw_only(), "machine"_a = nb::none(), "check"_a.none() = false,
       "trace"_a.none() = false,
@@ -476,7 +527,11 @@ void bind_context(nb::module_& core) {
               "stream: object = None, handle: object = None, *, "
               "machine: millstream.machine | None = None, check: bool = False, "
               "trace: bool = False) -> None"),
-      "`machine`: None is the default machine. `check`: checker mode. A body that changes what it "
+      "`stream`: a stream of the caller's (a handle, 0 for the default stream, or an object with "
+      "`__cuda_stream__`); everything is ordered behind its work of now, and `finalize` queues the "
+      "rest on it and returns at once. On host machines only the number of a queue, as from "
+      "`fence`, is a stream; ValueError for others. `machine`: None is the default machine. "
+      "`check`: checker mode. A body that changes what it "
       "only reads has failed; what it only writes holds a pattern before; an array used after its "
       "task raises UsageError, and a function that keeps one gives a ContractWarning. `trace`: "
       "keep what `graph` and `trace` show. The other options come with later versions and raise "

@@ -2,7 +2,9 @@
 /// The Python class `context` and what its children share of it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <millstream/trace.hpp>
@@ -17,6 +19,8 @@ struct context_setup {
   std::shared_ptr<py_machine> on;
   bool check = false;
   bool trace = false;
+  std::optional<std::uint64_t> stream;  ///< the caller's
+  nb::object stream_object;             ///< what it was given as
 };
 
 /// Held by the Python context and by its data, tasks and bodies. The children do not keep the
@@ -25,22 +29,34 @@ struct context_setup {
 class context_state {
  public:
   explicit context_state(const context_setup& setup);
+  context_state(const context_state&) = delete;
+  context_state& operator=(const context_state&) = delete;
+  ~context_state();
 
   const std::shared_ptr<py_machine> on;
   const bool check;
   const std::shared_ptr<trace_recorder> recorder;  ///< null = not tracing
   untyped_context core;
-  const bool host_memory;  ///< device instances are ordinary host memory
+  const bool host_memory;    ///< device instances are ordinary host memory
+  const bool native_memory;  ///< device instances are memory of GPUs
+  const std::optional<std::uint64_t> caller_stream;
   bool finalized = false;
 
   /// Remembers an exception of user code, so that it and the frames it holds die with the context.
   void keep(const python_exception& exception);
   void forget_exceptions() noexcept;
+  /// A stream of the device on which arrays come and go: the caller's, or one of the machine that
+  /// no task uses.
+  [[nodiscard]] std::uint64_t hand_over_stream(int device) const;
+  /// Warns of failures that nobody has asked for. The end of a context on a caller's stream does
+  /// not raise them, and some come later. The lock is held.
+  void warn_of_unseen() noexcept;
   /// False in a child forked since: then nothing may be given back.
   [[nodiscard]] bool is_of_this_process() const noexcept;
 
  private:
   const unsigned generation_;
+  const py_ref stream_object_;
   bool forgotten_ = false;
   std::vector<std::shared_ptr<python_exception::state>> exceptions_;
 };

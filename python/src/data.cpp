@@ -60,11 +60,15 @@ py_data empty_like(const py_data& self) {
   return {self.state, self.state->core.make_data(self.what->bytes, {}, caller_site()), self.what};
 }
 
-// The user says where the buffer is, and for now there is one answer.
-void refuse_other_places(nb::handle place) {
-  if (to_data_place(place, "dplace", data_place::host()) == data_place::host()) return;
-  throw error(errc::invalid_value, "a buffer of the host cannot be registered at " +
-                                       std::string(nb::repr(place).c_str()) +
+// Where the buffer is cannot be chosen, only confirmed. Managed memory is the host's and every
+// device's.
+void check_place(nb::handle given, data_place home) {
+  const data_place wanted = to_data_place(given, "dplace", home);
+  if (wanted == home) return;
+  if (home == data_place::managed() && wanted.what() != data_place::kind::affine) return;
+  throw error(errc::invalid_value, (home == data_place::host() ? std::string("a buffer of the host")
+                                                               : "a buffer at " + to_string(home)) +
+                                       " cannot be registered at " + nb::repr(given).c_str() +
                                        "; leave dplace out, and tasks get copies where they run");
 }
 
@@ -112,10 +116,12 @@ std::string name_of(const untyped_data& data) {
 
 py_data register_buffer(const std::shared_ptr<context_state>& state, nb::handle buffer,
                         nb::handle place, nb::handle name) {
-  refuse_other_places(place);
   const std::string_view symbol = to_name(name, "name");
-  source found = open_source(buffer);
+  source found = open_source(buffer, *state);
+  check_place(place, found.home);
   registration request;
+  request.place = to_data_place(place, "dplace", found.home);
+  request.producer = found.producer;
   request.block = found.block;
   request.bytes = found.what->bytes;
   request.readonly = found.readonly;

@@ -138,7 +138,20 @@ std::size_t byte_count(const std::vector<Py_ssize_t>& dims, std::size_t itemsize
   return bytes;
 }
 
-layout_ptr finish_layout(nb::object dtype, std::vector<Py_ssize_t> dims) {
+}  // namespace
+
+nb::object to_dtype(nb::handle what) {
+  static constinit lazy_name dtype_type("numpy", "dtype");
+  static constinit PyObject* float64 = nullptr;
+  if (float64 == nullptr) float64 = nb::object(dtype_type.get()("float64")).release().ptr();
+  if (!what.is_valid()) return nb::borrow(float64);
+  nb::object dtype =
+      what.type().is(dtype_type.get()) ? nb::borrow(what) : nb::object(dtype_type.get()(what));
+  refuse_objects(dtype);
+  return dtype;
+}
+
+layout_ptr make_layout_of(nb::object dtype, std::vector<Py_ssize_t> dims) {
   const dtype_facts& facts = facts_of(dtype);
   auto made = std::make_shared<layout>();
   made->bytes = byte_count(dims, facts.itemsize);
@@ -156,19 +169,6 @@ layout_ptr finish_layout(nb::object dtype, std::vector<Py_ssize_t> dims) {
   return made;
 }
 
-}  // namespace
-
-nb::object to_dtype(nb::handle what) {
-  static constinit lazy_name dtype_type("numpy", "dtype");
-  static constinit PyObject* float64 = nullptr;
-  if (float64 == nullptr) float64 = nb::object(dtype_type.get()("float64")).release().ptr();
-  if (!what.is_valid()) return nb::borrow(float64);
-  nb::object dtype =
-      what.type().is(dtype_type.get()) ? nb::borrow(what) : nb::object(dtype_type.get()(what));
-  refuse_objects(dtype);
-  return dtype;
-}
-
 layout_ptr make_layout(nb::handle shape, nb::handle elements) {
   std::vector<Py_ssize_t> dims = to_extents(shape);
   nb::object dtype = to_dtype(elements);
@@ -183,7 +183,7 @@ layout_ptr make_layout(nb::handle shape, nb::handle elements) {
     throw error(errc::invalid_value, "elements of dtype " + std::string(nb::str(dtype).c_str()) +
                                          " have no bytes; give the dtype a size");
   }
-  return finish_layout(std::move(dtype), std::move(dims));
+  return make_layout_of(std::move(dtype), std::move(dims));
 }
 
 layout_ptr layout_of(nb::handle array) {
@@ -192,7 +192,7 @@ layout_ptr layout_of(nb::handle array) {
   std::vector<Py_ssize_t> dims;
   for (const nb::handle extent : array.attr("shape"))
     dims.push_back(nb::cast<Py_ssize_t>(extent));
-  return finish_layout(std::move(dtype), std::move(dims));
+  return make_layout_of(std::move(dtype), std::move(dims));
 }
 
 nb::object array_over(const layout& what, void* memory, bool writable, nb::handle base) {

@@ -29,6 +29,8 @@ using layout_ptr = std::shared_ptr<const layout>;
 /// ValueError unless all are positive and there is at least one. `elements` as for `to_dtype`, and
 /// checked after the shape.
 [[nodiscard]] layout_ptr make_layout(nb::handle shape, nb::handle elements);
+/// The same from checked parts; extents of zero and no extents are allowed.
+[[nodiscard]] layout_ptr make_layout_of(nb::object dtype, std::vector<Py_ssize_t> dims);
 /// Of an existing array.
 [[nodiscard]] layout_ptr layout_of(nb::handle array);
 

@@ -10,6 +10,7 @@
 #include "bind.hpp"
 #include "convert.hpp"
 #include "errors.hpp"
+#include "machine.hpp"
 
 namespace millstream::python {
 namespace {
@@ -25,6 +26,10 @@ int to_device(nb::handle number) {
         "InvalidPlaceError");
   }
   return static_cast<int>(index);
+}
+
+int current_device() {
+  return find_machine({})->opened().current_device();
 }
 
 const char* kind_of(exec_place place) {
@@ -77,6 +82,10 @@ void bind_exec_place(nb::module_& core) {
           "dev_id"_a, nb::sig("def device(dev_id: int) -> exec_place"),
           "On device `dev_id`, counted from 0. InvalidPlaceError for a negative number; a number "
           "that the machine lacks is a ValueError when the task starts.")
+      .def_static(
+          "current_device", [] { return exec_place::device(current_device()); },
+          "On the device that is current in this thread now, on the default machine; device 0 of "
+          "a host machine.")
       .def_prop_ro(
           "kind", [](exec_place place) { return kind_of(place); },
           "``\"host\"`` or ``\"device\"``.")
@@ -112,6 +121,9 @@ void bind_data_place(nb::module_& core) {
           "device", [](nb::handle number) { return data_place::device(to_device(number)); },
           "dev_id"_a, nb::sig("def device(dev_id: int) -> data_place"),
           "Memory of device `dev_id`, counted from 0. InvalidPlaceError for a negative number.")
+      .def_static(
+          "current_device", [] { return data_place::device(current_device()); },
+          "Memory of the device that is current in this thread now, on the default machine.")
       .def_prop_ro(
           "kind", [](data_place place) { return kind_of(place); },
           "``\"host\"``, ``\"managed\"``, ``\"affine\"`` or ``\"dev<i>\"``.")

@@ -2,9 +2,14 @@
 #include "source.hpp"
 
 #include <string>
+#include <utility>
 
 #include "convert.hpp"
+#include "cuda_array.hpp"
+#include "dlpack.hpp"
 #include "errors.hpp"
+#include "layout.hpp"
+#include "view.hpp"
 
 namespace millstream::python {
 namespace {
@@ -43,35 +48,66 @@ nb::object array_of_interface(nb::handle what) {
   return array;
 }
 
-nb::object find_array(nb::handle buffer) {
-  if (is_array(buffer)) return nb::borrow(buffer);
-  if (PyObject_CheckBuffer(buffer.ptr()) != 0) return array_of_buffer(buffer);
-  if (nb::hasattr(buffer, "__array_interface__")) return array_of_interface(buffer);
-  if (nb::hasattr(buffer, "__cuda_array_interface__")) {
-    throw error(errc::not_implemented, "device arrays such as this " + class_name(buffer) +
-                                           " come with the CUDA machine; pass a NumPy array");
+[[noreturn]] void refuse_device(nb::handle buffer, const machine& on) {
+  throw error(errc::invalid_value, "the array of type " + class_name(buffer) +
+                                       " is in memory of a GPU, which machine '" + on.name() +
+                                       "' has not; pass an array of the host, or use "
+                                       "machine(\"cuda\")");
+}
+
+source from_cuda_array(nb::handle buffer, const machine& on) {
+  cuda_array array = read_cuda_array(buffer);
+  source found;
+  found.what = std::move(array.what);
+  found.block = array.address;
+  found.readonly = array.readonly;
+  found.home = on.home_of(array.address);
+  found.producer = array.producer;
+  // The interface of a view of our own leaves out what consumers cannot stand.
+  if (const auto* view = as<py_view>(buffer); view != nullptr && view->lent) {
+    found.producer = view->lent->queue;
+    found.readonly = view->readonly;
   }
-  throw error(errc::invalid_type, "data cannot be made of type " + class_name(buffer) +
-                                      ", which has neither the buffer protocol nor "
-                                      "__array_interface__; pass numpy.asarray(x)");
+  found.owner = std::make_shared<py_ref>(nb::borrow(buffer));
+  return found;
+}
+
+// Managed and page-locked memory is the host's, too.
+bool needs_device(dlpack_device type) {
+  return type == dlpack_device::cuda || type == dlpack_device::cuda_managed;
+}
+
+source from_dlpack(nb::handle buffer, const context_state& in) {
+  const machine& on = in.on->opened();
+  std::int64_t type = 0;
+  const std::optional<dlpack_home> home = home_by_dlpack(buffer, type);
+  if (!home) {
+    throw error(errc::invalid_value,
+                "the array of type " + class_name(buffer) + " is in memory of DLPack device type " +
+                    std::to_string(type) + ", which no machine has; copy it to the host first");
+  }
+  std::optional<std::uint64_t> stream;
+  if (needs_device(home->type)) {
+    if (!on.runs_kernels()) refuse_device(buffer, on);
+    stream = in.hand_over_stream(home->id);
+  }
+  dlpack_import array = import_dlpack(buffer, stream);
+  source found;
+  found.what = std::move(array.what);
+  found.block = array.address;
+  found.readonly = array.readonly;
+  if (home->type != dlpack_device::cpu) found.home = on.home_of(array.address);
+  found.producer = stream;
+  found.owner = std::move(array.owner);
+  return found;
 }
 
 void refuse_strides(nb::handle array) {
   if (nb::cast<bool>(array.attr("flags").attr("c_contiguous"))) return;
-  const nb::object shape = array.attr("shape");
-  const nb::object strides = array.attr("strides");
-  throw binding_error(errc::invalid_value,
-                      "an array of shape " + std::string(nb::str(shape).c_str()) + " and strides " +
-                          nb::str(strides).c_str() +
-                          " is not C-contiguous; register numpy.ascontiguousarray(x) and copy the "
-                          "result back",
-                      {}, "LayoutError");
+  refuse_layout(array.attr("shape"), array.attr("strides"), "numpy.ascontiguousarray(x)");
 }
 
-}  // namespace
-
-source open_source(nb::handle buffer) {
-  nb::object array = find_array(buffer);
+source from_array(nb::object array) {
   source found;
   found.what = layout_of(array);
   refuse_strides(array);
@@ -79,6 +115,26 @@ source open_source(nb::handle buffer) {
   found.block = address_of(array);
   found.owner = std::make_shared<py_ref>(std::move(array));
   return found;
+}
+
+}  // namespace
+
+source open_source(nb::handle buffer, const context_state& in) {
+  const bool has_dlpack =
+      nb::hasattr(buffer, "__dlpack__") && nb::hasattr(buffer, "__dlpack_device__");
+  if (nb::hasattr(buffer, "__cuda_array_interface__")) {
+    if (!in.on->opened().runs_kernels()) refuse_device(buffer, in.on->opened());
+    // Before version 3 nothing was said about the producer's stream. DLPack does.
+    if (has_dlpack && cuda_array_version(buffer) < 3) return from_dlpack(buffer, in);
+    return from_cuda_array(buffer, in.on->opened());
+  }
+  if (is_array(buffer)) return from_array(nb::borrow(buffer));
+  if (PyObject_CheckBuffer(buffer.ptr()) != 0) return from_array(array_of_buffer(buffer));
+  if (has_dlpack) return from_dlpack(buffer, in);
+  if (nb::hasattr(buffer, "__array_interface__")) return from_array(array_of_interface(buffer));
+  throw error(errc::invalid_type, "data cannot be made of type " + class_name(buffer) +
+                                      ", which has neither the buffer protocol nor an array "
+                                      "interface nor DLPack; pass numpy.asarray(x)");
 }
 
 }  // namespace millstream::python

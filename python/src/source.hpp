@@ -2,10 +2,13 @@
 /// Buffers of the user's that become data.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include <millstream/place.hpp>
 
+#include "context.hpp"
 #include "numpy.hpp"
 
 namespace millstream::python {
@@ -14,13 +17,16 @@ struct source {
   layout_ptr what;
   void* block = nullptr;
   bool readonly = false;
+  data_place home = data_place::host();
+  std::optional<std::uint64_t> producer;  ///< stream whose work of now makes the content
   /// Keeps the user's object, and its buffer export, alive; may be dropped on any thread.
   std::shared_ptr<void> owner;
 };
 
-/// Takes a NumPy array, an object with the buffer protocol, or one with `__array_interface__`.
+/// Takes, looking in this order, an object with `__cuda_array_interface__`, a NumPy array, an
+/// object with the buffer protocol, one with DLPack, or one with `__array_interface__`.
 /// TypeError for others and for elements that are Python objects, LayoutError (a ValueError) for
-/// what is not C-contiguous.
-[[nodiscard]] source open_source(nb::handle buffer);
+/// what is not C-contiguous, ValueError for memory that the machine does not have.
+[[nodiscard]] source open_source(nb::handle buffer, const context_state& in);
 
 }  // namespace millstream::python

@@ -38,6 +38,9 @@ void start(py_task& self) {
   with_details(details_of(self), [&self] {
     const may_block section;
     self.core.start();
+    if (self.state->native_memory) {
+      self.scope = std::make_unique<body_scope>(self.state, self.core.call());
+    }
   });
 }
 
@@ -49,21 +52,23 @@ std::vector<std::string> data_names(const py_task& self) {
 }
 
 // The data may be let go now, unless somebody else has it.
-void close_views(py_task& self) {
+void close_body(py_task& self) {
   if (self.arguments) {
     self.arguments->close(
         self.site, [&self] { return self.core.name(); }, [&self] { return data_names(self); });
     self.arguments.reset();
   }
   self.tuple = {};
+  self.scope.reset();
 }
 
 void end(py_task& self) {
   with_details(details_of(self), [&self] {
+    if (self.scope) self.scope->finish();
     const may_block section;
     self.core.end();
   });
-  close_views(self);
+  close_body(self);
   self.data.clear();
 }
 
@@ -71,7 +76,7 @@ void fail(py_task& self, nb::handle value) {
   const python_exception cause(nb::borrow(value));
   self.state->keep(cause);
   self.core.fail(std::make_exception_ptr(cause));
-  close_views(self);
+  close_body(self);
   self.data.clear();
 }
 
@@ -101,12 +106,12 @@ argument_list& arguments(py_task& self) {
                        data.data.state(),
                        call.pointers[i],
                        writes(self.core.dep(i).mode),
+                       home_of(*self.state, self.core.dep(i).place, call.device),
                        self.data[i],
                        {},
                        {}});
   }
-  const bool host = self.state->host_memory || call.device < 0;
-  self.arguments.emplace(std::move(entries), host, self.state->check);
+  self.arguments.emplace(std::move(entries), self.state, call.queue);
   return *self.arguments;
 }
 
@@ -117,8 +122,7 @@ nb::object args(py_task& self) {
 
 nb::object stream_ptr(py_task& self) {
   const body_call call = self.core.call();
-  return from_stream(call.stream != nullptr ? reinterpret_cast<std::uintptr_t>(call.stream)
-                                            : call.queue);
+  return from_stream(self.scope ? self.scope->stream() : call.queue);
 }
 
 std::uintptr_t get_arg(py_task& self, nb::handle index) {
@@ -209,7 +213,8 @@ void bind_task(nb::module_& core) {
            "for `read` accesses), else the views of `args_cai`. Valid until the task ends.")
       .def("stream_ptr", &stream_ptr, nb::sig("def stream_ptr(self) -> millstream.CudaStream"),
            "Stream of the task, never 0: a raw handle on a GPU machine, else the number of its "
-           "queue. Only while the task is open.")
+           "queue. On the host of a GPU machine it is a stream of the current device, and `end` "
+           "waits for what the body queued there. Only while the task is open.")
       .def("get_arg", &get_arg, "index"_a, nb::sig("def get_arg(self, index: int) -> int"),
            "Address of dependency `index`, tokens counted. IndexError past the list, RuntimeError "
            "for a token or when the task is not open.")

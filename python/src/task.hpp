@@ -8,6 +8,7 @@
 
 #include <millstream/untyped.hpp>
 
+#include "body_scope.hpp"
 #include "context.hpp"
 #include "view.hpp"
 
@@ -23,6 +24,7 @@ struct py_task {
   untyped_task core;
   std::vector<nb::object> data;            ///< the logical_data of each dependency, until the end
   std::optional<argument_list> arguments;  ///< made at the first look at an array or view
+  std::unique_ptr<body_scope> scope;       ///< while it is open, on machines with native calls
   nb::object tuple;                        ///< what `args()` gave
   source_site site;
 };

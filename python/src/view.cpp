@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "view.hpp"
 
+#include <optional>
+#include <string>
+
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
 #include "bind.hpp"
 #include "convert.hpp"
 #include "data.hpp"
+#include "dlpack.hpp"
 #include "errors.hpp"
 
 namespace millstream::python {
@@ -25,9 +29,9 @@ nb::dict make_interface(const py_view& view) {
   made["shape"] = view.what->shape;
   made["typestr"] = view.what->dtype.attr("str");
   // A GPU library refuses read-only views, so that only the host's say it.
-  made["data"] = nb::make_tuple(number_of(view.address), view.host && view.readonly);
+  made["data"] = nb::make_tuple(number_of(view.address), view.home.host && view.readonly);
   made["strides"] = nb::none();
-  if (!view.host)
+  if (!view.home.host)
     made["stream"] = view.stream == 0 ? nb::none() : nb::object(nb::int_(view.stream));
   if (!view.what->dtype.attr("fields").is_none()) made["descr"] = view.what->dtype.attr("descr");
   return made;
@@ -40,18 +44,80 @@ nb::object interface_of(py_view& view) {
 }
 
 nb::object interface_if(py_view& view, bool host, const char* name) {
-  if (view.host != host) throw nb::attribute_error(name);
+  if (view.home.host != host) throw nb::attribute_error(name);
   return interface_of(view);
 }
 
-nb::object to_host_array(nb::pointer_and_handle<py_view> self) {
-  self.p->check();
-  if (!self.p->host) {
-    throw error(errc::unsupported,
-                "the memory of this view is not the host's; hand it to a "
-                "library of the device");
+// Managed and page-locked memory count as such where a device works with them.
+dlpack_home dlpack_home_of(const py_view& view) {
+  view.check();
+  if (!view.lent || (!view.home.host && !view.lent->in->native_memory)) {
+    throw binding_error(
+        errc::unsupported,
+        "the memory of this view is not known to any machine, so that DLPack cannot "
+        "say where it is; use its array interface",
+        {}, "ExportError");
   }
-  return array_over(*self.p->what, self.p->address, !self.p->readonly, self.h);
+  if (view.home.host) return {dlpack_device::cpu, 0};
+  switch (view.home.place.what()) {
+    case data_place::kind::device: return {dlpack_device::cuda, view.home.place.index()};
+    case data_place::kind::managed: return {dlpack_device::cuda_managed, 0};
+    default: return {dlpack_device::cuda_host, 0};
+  }
+}
+
+[[noreturn]] void refuse_export(const std::string& why) {
+  throw binding_error(errc::unsupported, why, {}, "ExportError");
+}
+
+// The consumer's stream as a number; nothing where it asks for no order.
+std::optional<std::uint64_t> consumer_of(nb::handle stream, dlpack_home home) {
+  if (home.type == dlpack_device::cpu || home.type == dlpack_device::cuda_host) {
+    if (stream.is_none()) return std::nullopt;
+    throw error(errc::invalid_value, "host memory has no stream; leave 'stream' out");
+  }
+  if (stream.is_none()) return 1;  // what the protocol says it means
+  const std::int64_t number = to_integer(stream, "stream");
+  if (number == -1) return std::nullopt;
+  if (number > 0) return static_cast<std::uint64_t>(number);
+  throw error(errc::invalid_value, "stream " + std::to_string(number) +
+                                       " is disallowed by DLPack; give 1 or 2 for a default "
+                                       "stream, a handle, or -1 for no order");
+}
+
+struct export_options {
+  nb::handle stream;
+  nb::handle max_version;
+  nb::handle device;
+  nb::handle copy;
+};
+
+bool takes_versioned(nb::handle max_version) {
+  if (max_version.is_none()) return false;
+  return to_integer(nb::object(max_version[0]), "max_version") >= 1;
+}
+
+nb::object export_view(const py_view& view, nb::handle self, const export_options& asked) {
+  const dlpack_home home = dlpack_home_of(view);
+  if (!asked.copy.is_none() && PyObject_IsTrue(asked.copy.ptr()) == 1) {
+    refuse_export("a view is handed over without a copy; copy it afterwards");
+  }
+  const nb::object own = nb::make_tuple(static_cast<std::int32_t>(home.type), home.id);
+  if (!asked.device.is_none() && !own.equal(asked.device)) {
+    refuse_export("a view cannot move to another device; take it where it is, on device " +
+                  std::string(nb::repr(own).c_str()));
+  }
+  const bool versioned = takes_versioned(asked.max_version);
+  if (view.readonly && !versioned && view.home.host) {
+    refuse_export("a read-only view needs version 1 of DLPack; pass max_version=(1, 0), or copy");
+  }
+  const std::optional<std::uint64_t> consumer = consumer_of(asked.stream, home);
+  nb::object capsule =
+      to_capsule({view.what, view.address, view.readonly, home, nb::borrow(self)}, versioned);
+  if (consumer && view.what->bytes > 0) {
+    view.lent->in->core.order(*consumer, view.lent->queue);
+  }
+  return capsule;
 }
 
 void make_view(py_view* self, nb::handle address, nb::handle shape, nb::handle dtype,
@@ -132,21 +198,42 @@ void bind_stf_cai(nb::module_& core) {
           "Entry of the interface, or `default`.")
       .def(
           "__dlpack__",
-          [](nb::pointer_and_handle<py_view> self, nb::kwargs options) {
-            return to_host_array(self).attr("__dlpack__")(**options);
+          [](nb::pointer_and_handle<py_view> self, nb::handle stream, nb::handle max_version,
+             nb::handle device, nb::handle copy) {
+            return export_view(*self.p, self.h, {stream, max_version, device, copy});
           },
-          nb::sig("def __dlpack__(self, **kwargs: object) -> object"),
-          "DLPack capsule, as NumPy makes it.")
+          nb::kw_only(), "stream"_a = nb::none(), "max_version"_a = nb::none(),
+          "dl_device"_a = nb::none(), "copy"_a = nb::none(),
+          nb::sig("def __dlpack__(self, *, stream: int | None = None, "
+                  "max_version: tuple[int, int] | None = None, "
+                  "dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object"),
+          "A DLPack capsule; never a copy, so `copy=True` and another device are a BufferError. "
+          "`stream`, for device memory: work queued there from now on comes after what the task's "
+          "stream has in it; None and 1 are the legacy default stream, 2 that of the thread, -1 "
+          "asks for no order. Nothing waits on the host. Read-only memory says so from "
+          "``max_version=(1, 0)`` on.")
       .def(
           "__dlpack_device__",
-          [](nb::pointer_and_handle<py_view> self) {
-            return to_host_array(self).attr("__dlpack_device__")();
+          [](const py_view& self) {
+            const dlpack_home home = dlpack_home_of(self);
+            return nb::make_tuple(static_cast<std::int32_t>(home.type), home.id);
           },
-          nb::sig("def __dlpack_device__(self) -> tuple[int, int]"), "``(1, 0)``: the CPU.")
+          nb::sig("def __dlpack_device__(self) -> tuple[int, int]"),
+          "Kind and number: ``(1, 0)`` the CPU, ``(2, i)`` GPU i, ``(3, 0)`` page-locked and "
+          "``(13, 0)`` managed memory in a body on a GPU.")
       .def("__repr__", &repr_of);
 }
 
 }  // namespace
+
+argument_home home_of(const context_state& in, data_place wanted, int device) noexcept {
+  if (in.host_memory) return {data_place::host(), true};
+  data_place place = wanted;
+  if (place.what() == data_place::kind::affine) {
+    place = device < 0 ? data_place::host() : data_place::device(device);
+  }
+  return {place, device < 0 && place.what() != data_place::kind::device};
+}
 
 std::string lease::message(std::size_t index) const {
   std::string text = "a view of " + (index < data.size() ? data[index] : "data") +
@@ -177,16 +264,20 @@ argument_list::entry& argument_list::checked(std::size_t index) {
 }
 
 const std::shared_ptr<lease>& argument_list::lent() {
-  if (!lent_) lent_ = std::make_shared<lease>();
+  if (!lent_) {
+    lent_ = std::make_shared<lease>();
+    lent_->in = in_;
+    lent_->queue = queue_;
+  }
   return lent_;
 }
 
 nb::object argument_list::array(std::size_t index) {
-  if (!host_) return view(index);
   entry& what = checked(index);
+  if (!what.home.host) return view(index);
   if (!what.array.is_valid()) {
     what.array = array_over(*what.what, what.address, what.writable, what.base);
-    if (guarded_) {
+    if (in_->check) {
       what.array =
           nb::module_::import_("millstream._checked").attr("guard")(what.array, lent(), index);
     }
@@ -201,9 +292,10 @@ nb::object argument_list::view(std::size_t index) {
     made.address = what.address;
     made.what = what.what;
     made.readonly = !what.writable;
-    made.host = host_;
+    made.home = what.home;
     made.lent = lent();
     made.index = index;
+    made.base = what.base;
     what.view = nb::cast(std::move(made));
   }
   return what.view;

@@ -9,12 +9,24 @@
 
 #include <millstream/untyped.hpp>
 
+#include "context.hpp"
 #include "numpy.hpp"
 
 namespace millstream::python {
 
+/// Where the memory of an argument is.
+struct argument_home {
+  data_place place = data_place::host();
+  bool host = true;  ///< the body reads and writes it as ordinary memory
+};
+/// Of a dependency that asked for `wanted`, in a body on that device (-1 = the host).
+[[nodiscard]] argument_home home_of(const context_state& in, data_place wanted,
+                                    int device) noexcept;
+
 /// Shared by the views of one task. Guarded by the interpreter lock.
 struct lease {
+  std::shared_ptr<context_state> in;  ///< until it is over
+  std::uint64_t queue = 0;            ///< number of the task's queue
   bool over = false;
   std::string task;               ///< set when it is over and views are left
   std::vector<std::string> data;  ///< names of the dependencies, likewise
@@ -31,9 +43,10 @@ struct py_view {
   layout_ptr what;
   std::uint64_t stream = 0;
   bool readonly = false;
-  bool host = false;  ///< in host memory: `__array_interface__` instead of the CUDA one
+  argument_home home{{}, false};      ///< `host`: `__array_interface__` instead of the CUDA one
   std::shared_ptr<const lease> lent;  ///< null = made by the user
   std::size_t index = 0;              ///< of the dependency
+  nb::object base;                    ///< kept alive; may be null
   nb::object interface;               ///< dict, made at the first use
 
   void check() const {
@@ -50,14 +63,15 @@ class argument_list {
     const core::data* datum = nullptr;  ///< for look-up only
     void* address = nullptr;
     bool writable = false;
+    argument_home home;
     nb::object base;  ///< kept alive by the array; may be null
     nb::object array;
     nb::object view;
   };
 
-  /// `host`: the memory is the host's. `guarded`: arrays raise when used after the end.
-  argument_list(std::vector<entry> entries, bool host, bool guarded)
-      : entries_(std::move(entries)), host_(host), guarded_(guarded) {}
+  /// `queue` is that of the task. In checker mode, arrays raise when used after the end.
+  argument_list(std::vector<entry> entries, std::shared_ptr<context_state> in, std::uint64_t queue)
+      : entries_(std::move(entries)), in_(std::move(in)), queue_(queue) {}
 
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
   [[nodiscard]] const entry& at(std::size_t index) const noexcept { return entries_[index]; }
@@ -79,6 +93,7 @@ class argument_list {
     entries_.clear();
     if (!lent_) return;
     lent_->over = true;
+    lent_->in.reset();
     if (lent_.use_count() == 1) return;
     lent_->task = name();
     lent_->data = names();
@@ -90,8 +105,8 @@ class argument_list {
   [[nodiscard]] const std::shared_ptr<lease>& lent();
 
   std::vector<entry> entries_;
-  bool host_;
-  bool guarded_;
+  std::shared_ptr<context_state> in_;
+  std::uint64_t queue_;
   std::shared_ptr<lease> lent_;
 };
 

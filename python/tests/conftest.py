@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contexts and helpers for all tests: two simulated devices unless a test says otherwise."""
+"""Contexts and helpers for all tests: two simulated devices unless a test says otherwise.
+
+With MILLSTREAM_MACHINE=cuda the fixtures `machine` and `ctx` are those of the CUDA machine, and
+tests with the marker `host_devices`, whose bodies touch device arrays as NumPy arrays or look at
+simulated devices, are to be left out:
+
+    MILLSTREAM_MACHINE=cuda MILLSTREAM_CUDA_DRIVER=<driver> pytest -m "not host_devices and not gpu"
+"""
 
 import os
 import subprocess
@@ -16,6 +23,7 @@ LIMIT_S = 60
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes more than a second, or gigabytes of memory")
+    config.addinivalue_line("markers", "host_devices: device arrays are NumPy arrays")
 
 
 @pytest.fixture
@@ -24,8 +32,13 @@ def host():
 
 
 @pytest.fixture
-def ctx(host):
-    context = stf.context(machine=host)
+def machine(host):
+    return stf.machine("cuda") if os.environ.get("MILLSTREAM_MACHINE") == "cuda" else host
+
+
+@pytest.fixture
+def ctx(machine):
+    context = stf.context(machine=machine)
     yield context
     context.finalize()
 

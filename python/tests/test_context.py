@@ -73,7 +73,7 @@ def test_every_call_after_finalize_raises(host):
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("use_graph", True), ("borrowed", True), ("stream", 0), ("handle", object())],
+    [("use_graph", True), ("borrowed", True), ("handle", object())],
 )
 def test_options_of_later_versions_say_so(option, value):
     with pytest.raises(NotImplementedError, match=rf"context\({option}="):
@@ -81,9 +81,37 @@ def test_options_of_later_versions_say_so(option, value):
 
 
 def test_options_may_be_positional():
-    with pytest.raises(NotImplementedError, match="stream"):
-        stf.context(False, False, 0)
+    with pytest.raises(ValueError, match="stream 0"):
+        stf.context(False, False, 0, machine=stf.machine("host"))
     stf.context(0, 0, None, None).finalize()
+
+
+def test_stream_of_a_host_machine_is_a_queue(host, gate):
+    values = np.zeros(2)
+    outer = stf.context(machine=host)
+    outer.host_launch(outer.logical_data(values).rw(), fn=gate.hold)
+    stream = outer.fence()
+    with stf.context(stream=stream, machine=host) as inner:
+        data = inner.logical_data_empty((2,))
+        assert inner.fence() == stream
+        inner.submit(lambda x: x.fill(3), data.write())
+        copy = inner.logical_data_empty((2,))
+        inner.submit(np.copyto, copy.write(), data.read())
+    gate.open()
+    stf.synchronize(stream)
+    outer.finalize()
+
+
+def test_failures_on_a_callers_stream_are_asked_for(host):
+    outer = stf.context(machine=host)
+    ctx = stf.context(stream=outer.fence(), machine=host)
+    ctx.submit(lambda: 1 / 0, ctx.token().write(), symbol="bad")
+    ctx.finalize()
+    stf.synchronize(outer.fence())
+    outer.finalize()
+    with pytest.raises(ZeroDivisionError):
+        ctx.check_errors()
+    ctx.finalize()
 
 
 def test_machine_must_be_a_machine():

@@ -191,12 +191,26 @@ def test_array_interface_that_gives_a_copy_is_refused(ctx):
         ctx.logical_data(Copying())
 
 
-def test_device_arrays_come_later(ctx):
+def test_device_arrays_need_a_machine_with_gpus(host):
     class DeviceArray:
         __cuda_array_interface__ = {"version": 3}  # noqa: RUF012
 
-    with pytest.raises(NotImplementedError, match="CUDA"):
-        ctx.logical_data(DeviceArray())
+    with stf.context(machine=host) as ctx:
+        with pytest.raises(ValueError, match="'host' has not"):
+            ctx.logical_data(DeviceArray())
+
+
+def test_dlpack_objects_are_data(ctx):
+    class Array:
+        def __init__(self, values):
+            self.__dlpack__, self.__dlpack_device__ = values.__dlpack__, values.__dlpack_device__
+
+    values = np.arange(6.0).reshape(2, 3)
+    data = ctx.logical_data(Array(values))
+    assert (data.shape, data.dtype) == ((2, 3), np.float64)
+    ctx.submit(lambda x: np.add(x, 1, out=x), data.rw(), place=stf.exec_place.host())
+    ctx.finalize()
+    assert values.ravel().tolist() == [1, 2, 3, 4, 5, 6]
 
 
 def read_only(source):

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults that users of such systems met, each as a small program on the CUDA machine."""
+
+import gc
+import threading
+
+import millstream as stf
+import numpy as np
+import pytest
+from cuda_driver import DeviceArray
+from recording import Recording, record_sum, run_fill
+
+COUNT = 100_000
+LIMIT_S = 60
+
+
+def doubled_sum(driver, ctx, data):
+    sums = []
+    with ctx.task(data.rw()) as t:
+        driver.scale(t.stream_ptr(), t.get_arg(0), 2, COUNT)
+    ctx.host_launch(data.read(), fn=lambda values: sums.append(values.sum()))
+    ctx.finalize()
+    return sums
+
+
+def test_a01_array_that_the_user_dropped_is_kept(any_order, driver, machine):
+    def register(ctx):
+        return ctx.logical_data(np.ones(COUNT))
+
+    ctx = stf.context(machine=machine)
+    data = register(ctx)
+    gc.collect()
+    others = [np.full(COUNT, 7.0) for _ in range(10)]
+    assert doubled_sum(driver, ctx, data) == [2 * COUNT]
+    assert len(others) == 10
+
+
+def test_a01_device_array_that_the_user_dropped_is_kept(any_order, driver, machine):
+    freed = []
+
+    class Owned(DeviceArray):
+        def __del__(self):
+            freed.append(self.pointer)
+            self.driver.use(self.driver.primary())
+            self.driver.free(self.pointer)
+
+    def register(ctx):
+        return ctx.logical_data(Owned(driver, np.ones(COUNT)))
+
+    ctx = stf.context(machine=machine)
+    data = register(ctx)
+    gc.collect()
+    others = [DeviceArray(driver, np.full(COUNT, 7.0)) for _ in range(10)]
+    assert freed == []
+    assert doubled_sum(driver, ctx, data) == [2 * COUNT]
+    del data, ctx
+    gc.collect()
+    assert len(freed) == 1
+    for each in others:
+        driver.free(each.pointer)
+
+
+def test_a06_lock_of_the_interpreter_and_of_the_driver(driver, machine):
+    stop = threading.Event()
+    counts = {"submit": 0, "context": 0}
+    failed = []
+
+    def spin(kind, once):
+        try:
+            driver.use(driver.primary())
+            while not stop.is_set():
+                once()
+                counts[kind] += 1
+        except BaseException as error:
+            failed.append(error)
+
+    def submit():
+        with stf.context(machine=machine) as ctx:
+            data = ctx.logical_data_empty((64,))
+            run_fill(driver, ctx, data, 3)
+            assert ctx.wait(data).tolist() == [3] * 64
+
+    def open_and_close():
+        stream = driver.make_stream()
+        stf.context(machine=machine).finalize()
+        driver.synchronize(stream)
+        driver.end_stream(stream)
+
+    threads = [threading.Thread(target=spin, args=each)
+               for each in (("submit", submit), ("context", open_and_close))]  # fmt: skip
+    for each in threads:
+        each.start()
+    called = []
+    with stf.context(machine=machine) as ctx:
+        data = ctx.logical_data(np.zeros(64))
+        for number in range(200):
+            with ctx.task(data.rw()) as t:
+                driver.scale(t.stream_ptr(), t.get_arg(0), 1, 64)
+            ctx.host_launch(data.rw(), fn=lambda values, n: called.append(n), args=(number,))
+    stop.set()
+    for each in threads:
+        each.join(LIMIT_S)
+        assert not each.is_alive()
+    assert (failed, called) == ([], list(range(200)))
+    assert min(counts.values()) >= 0
+
+
+PROLOGUE = f"""
+    import sys
+    sys.path.insert(0, {str(__file__.rsplit("/", 1)[0])!r})
+    import numpy as np
+    import millstream as stf
+    from cuda_driver import Driver, DeviceArray, LIBRARY
+    from recording import record_sum
+    driver = Driver(LIBRARY)
+    driver.use(driver.primary())
+    arrays = [DeviceArray(driver, np.zeros(500)) for _ in range(3)]
+    driver._function("test_fill_f64"), driver._function("test_axpy_f64")
+    stream = driver.make_stream()
+"""
+
+
+def test_a13_first_use_of_the_library_is_inside_of_a_capture(run_clean):
+    program = (
+        PROLOGUE
+        + """
+    recording = record_sum(driver, stf.machine("cuda"), stream, arrays)
+    for _ in range(3):
+        recording.launch()
+        print(arrays[2].get().sum())
+    """
+    )
+    assert run_clean(program) == "1500.0\n" * 3
+
+
+def test_a12_capture_runs_again_with_other_contents(driver, machine):
+    arrays = [DeviceArray(driver, np.zeros(500)) for _ in range(3)]
+    stream = driver.make_stream()
+    recording = record_sum(driver, machine, stream, arrays)
+    for _ in range(3):
+        for each in arrays:
+            driver.upload(each.pointer, np.full(500, -1.0))
+        recording.launch()
+        assert arrays[2].get().tolist() == [3] * 500
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2], ids=["global", "thread", "relaxed"])
+def test_a15_captures_of_others_survive_what_we_do(driver, machine, mode):
+    """Another thread opens contexts and runs tasks while this one captures."""
+    array = DeviceArray(driver, np.zeros(64))
+    driver._function("test_scale_f64")
+    stream = driver.make_stream()
+    failed = []
+    ready, stop = threading.Event(), threading.Event()
+
+    def work():
+        try:
+            driver.use(driver.primary())
+            while not stop.is_set():
+                values = np.ones(64)
+                with stf.context(machine=machine) as ctx:
+                    data = ctx.logical_data(values)
+                    scratch = ctx.logical_data_empty((4096,))
+                    ctx.submit(lambda view: None, scratch.write())
+                    ctx.host_launch(data.rw(), fn=lambda x: np.add(x, 1, out=x))
+                assert values.tolist() == [2] * 64
+                ready.set()
+        except BaseException as error:
+            failed.append(error)
+            ready.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    assert ready.wait(LIMIT_S)
+    for _ in range(20):
+        driver.upload(array.pointer, np.ones(64)) if mode == 2 else None
+        with Recording(driver, stream, mode) as recording:
+            for _ in range(3):
+                driver.scale(stream, array.pointer, 2, 64)
+        assert recording.runnable
+    stop.set()
+    thread.join(LIMIT_S)
+    assert failed == []
+
+
+def test_a38_layouts_that_are_not_plain_are_refused_with_advice(ctx, driver):
+    values = np.arange(12.0).reshape(3, 4)
+    for array in (values[:, ::2], values[::-1], values.T, np.broadcast_to(values[0], (3, 4))):
+        with pytest.raises(ValueError, match=r"not C-contiguous.*ascontiguousarray"):
+            ctx.logical_data(array)
+        with pytest.raises(ValueError, match=r"not C-contiguous.*ascontiguousarray"):
+            ctx.logical_data(DeviceArray(driver, array, strides=array.strides))
+
+
+def test_a39_read_only_array_is_never_written(ctx, two_devices, driver):
+    values = np.ones(64)
+    values.flags.writeable = False
+    device_values = DeviceArray(driver, np.ones(64), readonly=True)
+    copies = []
+    for array in (values, device_values):
+        data = ctx.logical_data(array)
+        with pytest.raises(ValueError, match="read-only"):
+            data.rw()
+        copy = ctx.logical_data_empty((64,))
+        with ctx.task(stf.exec_place.device(1), data.read(), copy.write()) as t:
+            driver.fill(t.stream_ptr(), t.get_arg(1), 1, 64)
+            driver.axpy(t.stream_ptr(), t.get_arg(1), t.get_arg(0), 1, 64)
+        copies.append(copy)
+    assert [ctx.wait(copy).tolist() for copy in copies] == [[2] * 64] * 2
+    ctx.finalize()
+    assert values.tolist() == device_values.get().tolist() == [1] * 64
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16", "f2", "?", "i1", "u2", "u8"])
+def test_a40_every_dtype_makes_the_round_trip(ctx, dtype):
+    values = np.arange(16).astype(dtype)
+    expected = ~values if dtype == "?" else values * np.array(3, dtype)
+    data = ctx.logical_data(values)
+    with ctx.task(data.rw()) as t:
+        assert t.args_cai()["typestr"] == values.dtype.str
+        t.args_cai().__dlpack__(stream=-1)
+    with ctx.task(stf.exec_place.host(), data.rw()) as (x,):
+        x[:] = ~x if dtype == "?" else x * np.array(3, dtype)
+    with ctx.task(data.rw()):
+        pass
+    ctx.finalize()
+    assert values.tobytes() == expected.tobytes()
+
+
+def test_a41_array_is_not_read_before_its_producer_is_done(any_order, driver, machine):
+    stream = driver.make_stream()
+    for _ in range(12):
+        array = DeviceArray(driver, np.zeros(1000), stream=stream)
+        driver.spin(stream, 500)
+        driver.fill(stream, array.pointer, 4, 1000)
+        with stf.context(machine=machine) as ctx:
+            data = ctx.logical_data(array)
+            with ctx.task(data.rw()) as t:
+                driver.scale(t.stream_ptr(), t.get_arg(0), 2, 1000)
+        assert array.get().tolist() == [8] * 1000
+        driver.free(array.pointer)
