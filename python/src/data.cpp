@@ -99,6 +99,13 @@ void fill(const std::shared_ptr<context_state>& state, nb::handle target, nb::ha
   call.arguments = nb::make_tuple(nb::ellipsis(), value);
   call.kind = task_kind::fill;
   call.place = place;
+  if (state->native_memory) {
+    // No device repeats a pattern of that size: the host writes it, and devices get copies.
+    call.place = exec_place::host();
+    const auto& asked = *nb::inst_ptr<py_dep>(target);
+    submit_body(state, call, nb::make_tuple(py_dep{asked.ld, asked.mode, nb::none()}));
+    return;
+  }
   submit_body(state, call, nb::make_tuple(target));
 }
 

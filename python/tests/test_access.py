@@ -37,9 +37,9 @@ def test_functions_make_deps(ctx, function, mode):
 
 def test_dep_takes_any_integer_mode(ctx):
     data = ctx.logical_data(np.zeros(2))
-    with ctx.task(stf.dep(data, 3)) as (x,):
+    with ctx.task(stf.exec_place.host(), stf.dep(data, 3)) as (x,):
         x += 1
-    with ctx.task(stf.dep(data, stf.AccessMode.READ, None)) as (x,):
+    with ctx.task(stf.exec_place.host(), stf.dep(data, stf.AccessMode.READ, None)) as (x,):
         assert x.tolist() == [1, 1]
 
 

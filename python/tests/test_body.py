@@ -9,6 +9,8 @@ import millstream as stf
 import numpy as np
 import pytest
 
+HOST = stf.exec_place.host()
+
 
 @pytest.fixture
 def x(ctx):
@@ -17,8 +19,8 @@ def x(ctx):
 
 def test_submit_returns_none_and_runs_later(ctx, x, gate):
     token, seen = ctx.token(), []
-    ctx.submit(gate.hold, token.rw())
-    result = ctx.submit(lambda a: seen.append(a.sum()), token.rw(), x.read())
+    ctx.host_launch(token.rw(), fn=gate.hold)
+    result = ctx.submit(lambda a: seen.append(a.sum()), token.rw(), x.read(), place=HOST)
     assert result is None
     assert seen == []
     gate.open()
@@ -26,6 +28,7 @@ def test_submit_returns_none_and_runs_later(ctx, x, gate):
     assert seen == [6]
 
 
+@pytest.mark.host_devices
 def test_function_gets_arrays_then_args(ctx, x):
     token, y, seen = ctx.token(), ctx.logical_data(np.zeros((1, 2), "i4")), []
 
@@ -42,9 +45,9 @@ def test_function_gets_arrays_then_args(ctx, x):
 
 def test_args_are_captured_at_the_call(ctx, gate):
     seen, values, token = [], [1], ctx.token()
-    ctx.submit(gate.hold, token.rw())
+    ctx.host_launch(token.rw(), fn=gate.hold)
     for i in range(3):
-        ctx.submit(seen.append, token.rw(), args=(i,))
+        ctx.submit(seen.append, token.rw(), args=(i,), place=HOST)
     ctx.host_launch(token.rw(), fn=seen.append, args=values)
     values[0] = 99
     gate.open()
@@ -52,6 +55,7 @@ def test_args_are_captured_at_the_call(ctx, gate):
     assert seen == [0, 1, 2, 1]
 
 
+@pytest.mark.host_devices
 def test_two_devices_work_at_the_same_time(ctx):
     barrier = threading.Barrier(2, timeout=60)
     for number in range(2):
@@ -60,6 +64,7 @@ def test_two_devices_work_at_the_same_time(ctx):
     assert not barrier.broken
 
 
+@pytest.mark.host_devices
 def test_submission_order_is_kept_per_datum(ctx, x):
     def step(array, number):
         array[:] = (array * 3 + number) % 1009
@@ -122,6 +127,7 @@ def test_bad_arguments_are_refused_before_anything_is_made(ctx, x):
     assert ctx.wait(x).sum() == 6
 
 
+@pytest.mark.host_devices
 def test_current_task_is_the_running_function(ctx, x):
     seen = []
 
@@ -177,17 +183,17 @@ def test_body_may_submit_to_its_own_context(ctx, x):
     seen = []
 
     def outer():
-        ctx.submit(lambda a: seen.append(a.sum()), x.read())
+        ctx.submit(lambda a: seen.append(a.sum()), x.read(), place=HOST)
         seen.append("outer")
 
-    ctx.submit(outer)
+    ctx.submit(outer, place=HOST)
     ctx.finalize()
     assert seen == ["outer", 6]
 
 
 def test_host_function_may_wait_for_what_is_not_behind_it(ctx, x):
     seen = []
-    ctx.submit(lambda a: np.add(a, 1, out=a), x.rw())
+    ctx.submit(lambda a: np.add(a, 1, out=a), x.rw(), place=HOST)
     ctx.host_launch(fn=lambda: seen.append(ctx.wait(x).sum()))
     ctx.finalize()
     assert seen == [10]
@@ -202,7 +208,7 @@ def test_finalize_inside_a_body_is_refused(ctx):
         except stf.DeadlockError as error:
             errors.append(str(error))
 
-    ctx.submit(body)
+    ctx.submit(body, place=HOST)
     ctx.finalize()
     assert len(errors) == 1
 
@@ -215,7 +221,7 @@ def test_waiting_for_oneself_is_refused(ctx, x):
             ctx.wait(x)
         errors.append(caught.value)
 
-    ctx.submit(body, x.rw())
+    ctx.submit(body, x.rw(), place=HOST)
     ctx.finalize()
     assert len(errors) == 1
 
@@ -238,6 +244,7 @@ def test_thread_locals_survive_from_body_to_body(ctx):
         assert counts == list(range(1, len(counts) + 1))
 
 
+@pytest.mark.host_devices
 def test_temporaries_of_a_loop_are_reclaimed(ctx):
     total = ctx.logical_data(np.zeros(1))
     for _ in range(200):

@@ -160,7 +160,7 @@ def test_context_can_be_weakly_referenced(host):
 
 def test_wait_gives_a_copy_and_the_context_goes_on(ctx, x):
     first = ctx.wait(x)
-    with ctx.task(x.rw()) as (a,):
+    with ctx.task(stf.exec_place.host(), x.rw()) as (a,):
         a += 1
     assert first.tolist() == [0, 1, 2, 3]
     assert first.flags.owndata
@@ -204,13 +204,13 @@ def test_wait_raises_what_nobody_has_seen(ctx, x):
         ctx.wait(x)
     with pytest.raises(stf.PoisonedError):
         ctx.wait(x)
-    ctx.submit(lambda a: a.fill(3), x.write())
+    ctx.host_launch(x.write(), fn=lambda a: a.fill(3))
     assert ctx.wait(x).tolist() == [3] * 4
 
 
 def test_several_exceptions_are_a_group_in_submission_order(ctx, gate):
     errors = [ValueError("one"), KeyError("two"), TypeError("three")]
-    ctx.submit(gate.hold, place=stf.exec_place.device(0))
+    ctx.host_launch(fn=gate.hold)
     ctx.submit(raises(errors[0]), place=stf.exec_place.device(0))
     ctx.submit(raises(errors[1]), place=stf.exec_place.device(1))
     ctx.submit(raises(errors[2]), place=stf.exec_place.host())
@@ -268,7 +268,7 @@ def test_errors_behind_a_failing_block_become_notes(host):
 
 
 def test_finalize_with_an_open_task_is_refused_before_anything_changes(ctx, x):
-    with ctx.task(x.rw(), symbol="open one") as (a,):
+    with ctx.task(stf.exec_place.host(), x.rw(), symbol="open one") as (a,):
         with pytest.raises(stf.UsageError, match="open one"):
             ctx.finalize()
         a += 1

@@ -7,7 +7,7 @@ def test_objects_alive_at_exit(run_clean):
         import numpy as np
         import millstream as stf
 
-        ctx = stf.context(machine=stf.machine("host", devices=2), trace=True)
+        ctx = stf.context(trace=True)
         data = ctx.logical_data(np.zeros(4))
         token = ctx.token()
         task = ctx.task(data.rw())
@@ -46,11 +46,11 @@ def test_queued_work_is_dropped_at_exit(run_clean):
 
         ctx = stf.context()
         started, token = threading.Event(), ctx.token()
-        ctx.submit(lambda: (started.set(), print("running", flush=True)), token.rw())
+        ctx.host_launch(token.rw(), fn=lambda: (started.set(), print("running", flush=True)))
         hold = threading.Event()
-        ctx.submit(lambda: hold.wait(0.2), token.rw())
+        ctx.host_launch(token.rw(), fn=lambda: hold.wait(0.2))
         for _ in range(1000):
-            ctx.submit(lambda: print("queued"), token.rw())
+            ctx.host_launch(token.rw(), fn=lambda: print("queued"))
         started.wait()
     """
     assert run_clean(program).splitlines()[0] == "running"
@@ -69,7 +69,7 @@ def test_body_that_never_ends_does_not_stop_the_exit(run_clean):
             while True:
                 sum(range(1000))
 
-        ctx.submit(body)
+        ctx.submit(body, place=stf.exec_place.host())
         started.wait()
         print("end")
     """
@@ -85,7 +85,7 @@ def test_thread_blocked_in_a_wait_does_not_stop_the_exit(run_python):
         ctx = stf.context()
         data = ctx.logical_data(np.zeros(1))
         started = threading.Event()
-        ctx.submit(lambda a: (started.set(), threading.Event().wait()), data.rw())
+        ctx.host_launch(data.rw(), fn=lambda a: (started.set(), threading.Event().wait()))
         thread = threading.Thread(target=lambda: ctx.wait(data), daemon=True)
         thread.start()
         started.wait()
@@ -113,7 +113,7 @@ def test_handlers_of_the_user_may_still_finalize(run_clean):
 
         ctx = stf.context()
         source = np.zeros(1)
-        ctx.submit(lambda a: a.fill(5), ctx.logical_data(source).write())
+        ctx.host_launch(ctx.logical_data(source).write(), fn=lambda a: a.fill(5))
         atexit.register(lambda: (ctx.finalize(), print(source[0])))
     """
     assert run_clean(program) == "5.0\n"
@@ -144,10 +144,10 @@ def test_forked_child_gets_a_clear_error(run_clean):
         import numpy as np
         import millstream as stf
 
-        ctx = stf.context(machine=stf.machine("host", devices=2))
+        ctx = stf.context()
         source = np.zeros(1)
         data = ctx.logical_data(source)
-        ctx.submit(lambda a: np.add(a, 1, out=a), data.rw())
+        ctx.host_launch(data.rw(), fn=lambda a: np.add(a, 1, out=a))
         ctx.wait(data)
         child = os.fork()
         if child == 0:
@@ -162,7 +162,7 @@ def test_forked_child_gets_a_clear_error(run_clean):
             del data, ctx
             os._exit(0 if answers == [True] * 6 else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        ctx.submit(lambda a: np.add(a, 1, out=a), data.rw())
+        ctx.host_launch(data.rw(), fn=lambda a: np.add(a, 1, out=a))
         ctx.finalize()
         print(source[0])
     """
@@ -197,7 +197,7 @@ def test_fork_before_the_first_use_is_harmless(run_clean):
         child = os.fork()
         source = np.zeros(1)
         with stf.context() as ctx:
-            ctx.submit(lambda a: a.fill(3), ctx.logical_data(source).write())
+            ctx.host_launch(ctx.logical_data(source).write(), fn=lambda a: a.fill(3))
         if child == 0:
             raise SystemExit(int(source[0]))
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), source[0])
@@ -215,7 +215,7 @@ def test_spawned_child_works(run_clean):
 
             source = np.zeros(1)
             with stf.context() as ctx:
-                ctx.submit(lambda a: a.fill(4), ctx.logical_data(source).write())
+                ctx.host_launch(ctx.logical_data(source).write(), fn=lambda a: a.fill(4))
             return float(source[0])
 
         if __name__ == "__main__":
@@ -238,7 +238,7 @@ def test_nothing_of_the_extension_leaks(run_clean):
         _core._set_leak_warnings(True)
 
         def main():
-            with stf.context(machine=stf.machine("host", devices=2), trace=True) as ctx:
+            with stf.context(trace=True) as ctx:
                 data, token = ctx.logical_data(np.zeros(4)), ctx.token()
                 for _ in range(10):
                     ctx.submit(lambda a: None, data.rw(), token.read())
@@ -265,7 +265,7 @@ def test_interrupted_program_ends_with_a_traceback(run_python):
 
         with stf.context() as ctx:
             data = ctx.logical_data(np.zeros(1))
-            ctx.submit(lambda a: os.kill(os.getpid(), signal.SIGINT), data.rw())
+            ctx.host_launch(data.rw(), fn=lambda a: os.kill(os.getpid(), signal.SIGINT))
             ctx.wait(data)
             threading.Event().wait()
     """

@@ -22,6 +22,7 @@ def sample(dtype, count=6):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.host_devices
 def test_every_dtype_goes_there_and_back(ctx, dtype):
     source = sample(dtype)
     expected = source[::-1].copy()
@@ -39,6 +40,7 @@ def test_every_dtype_goes_there_and_back(ctx, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["c8", "c16", "f2", "?", "i1", "u2", "u8"])
+@pytest.mark.host_devices
 def test_arithmetic_is_that_of_numpy(ctx, dtype):
     source = np.array([0, 1, 1, 0, 1], dtype=dtype)
     expected = np.logical_not(source) if dtype == "?" else source * np.dtype(dtype).type(3)
@@ -65,6 +67,7 @@ def test_python_objects_as_elements_are_a_type_error(ctx, source):
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 4), (3, 0)])
+@pytest.mark.host_devices
 def test_zero_size_keeps_shape_and_order(ctx, shape):
     source, seen = np.zeros(shape, "f4"), []
     data = ctx.logical_data(source)
@@ -77,6 +80,7 @@ def test_zero_size_keeps_shape_and_order(ctx, shape):
     assert seen == [(shape, np.float32, 0), shape]
 
 
+@pytest.mark.host_devices
 def test_rank_0_stays_rank_0(ctx):
     source = np.array(3.0)
     data = ctx.logical_data(source)
@@ -89,6 +93,7 @@ def test_rank_0_stays_rank_0(ctx):
     assert source == 4.0
 
 
+@pytest.mark.host_devices
 def test_rank_above_4_is_kept(ctx):
     source = np.arange(64.0).reshape((2,) * 6)
     expected = source.transpose().copy()
@@ -147,6 +152,7 @@ def test_buffers_are_data(ctx, make, dtype, shape):
     assert ctx.wait(data).tobytes() == bytes(memoryview(source))
 
 
+@pytest.mark.host_devices
 def test_buffer_gets_the_result(ctx):
     source = bytearray(4)
     data = ctx.logical_data(source)
@@ -165,6 +171,7 @@ def test_buffer_is_exported_as_long_as_the_data_live(ctx):
     source.extend(b"x")
 
 
+@pytest.mark.host_devices
 def test_array_interface_objects_are_data(ctx):
     class Field:
         def __init__(self):
@@ -219,6 +226,7 @@ def read_only(source):
 
 
 @pytest.mark.parametrize("make", [lambda: read_only(np.ones(3)), lambda: b"\1\1\1"])
+@pytest.mark.host_devices
 def test_read_only_source_can_only_be_read(ctx, make):
     source = make()
     data = ctx.logical_data(source)
@@ -234,6 +242,7 @@ def test_read_only_source_can_only_be_read(ctx, make):
     assert bytes(memoryview(source)) == bytes(memoryview(make()))
 
 
+@pytest.mark.host_devices
 def test_source_lives_as_long_as_it_is_needed(ctx):
     def register():
         return ctx.logical_data(np.ones(100_000))
@@ -268,6 +277,7 @@ def test_source_is_released_when_the_context_ends(ctx):
     assert watch() is None
 
 
+@pytest.mark.host_devices
 def test_dropped_data_are_written_back(ctx):
     source = np.zeros(3)
     data = ctx.logical_data(source)
@@ -278,6 +288,7 @@ def test_dropped_data_are_written_back(ctx):
     assert source.tolist() == [5, 5, 5]
 
 
+@pytest.mark.host_devices
 def test_overlapping_registrations_are_refused_by_name(ctx):
     buffer = np.zeros(100)
     first = ctx.logical_data(buffer[0:60], name="first")
@@ -289,6 +300,7 @@ def test_overlapping_registrations_are_refused_by_name(ctx):
     assert buffer.sum() == 60
 
 
+@pytest.mark.host_devices
 def test_same_buffer_twice_is_one_datum(ctx):
     buffer = np.zeros(4)
     first, second = ctx.logical_data(buffer), ctx.logical_data(buffer.view("i8"))
@@ -432,6 +444,7 @@ def memory_available():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "count"), [("u1", 2**31 + 16), ("f4", 2**30 + 8)])
+@pytest.mark.host_devices
 def test_more_than_two_to_the_31(ctx, dtype, count):
     if memory_available() < 4 * count * np.dtype(dtype).itemsize:
         pytest.skip("not enough free memory")

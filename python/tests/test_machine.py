@@ -51,11 +51,11 @@ def test_environment_chooses_the_default(run_clean):
             print(ctx.machine.name, ctx.machine.device_count)
     """
     assert run_clean(program, MILLSTREAM_MACHINE="null").startswith("null")
-    assert run_clean(program, MILLSTREAM_HOST_DEVICES="5") == "host 5\n"
+    assert run_clean(program, MILLSTREAM_MACHINE="host", MILLSTREAM_HOST_DEVICES="5") == "host 5\n"
 
 
-def test_context_tells_its_machine(ctx, host):
-    assert ctx.machine is host
+def test_context_tells_its_machine(ctx, machine, host):
+    assert ctx.machine is machine
     assert repr(host) == "machine('host', devices=2)"
 
 
@@ -70,8 +70,8 @@ def test_null_machine_counts_calls(null_ctx):
 
 def test_fence_and_synchronize(ctx, gate):
     seen = []
-    ctx.submit(gate.hold)
-    ctx.submit(seen.append, args=(1,))
+    ctx.host_launch(fn=gate.hold)
+    ctx.host_launch(fn=seen.append, args=(1,))
     stream = ctx.fence()
     assert type(stream) is int
     assert stream != 0

@@ -7,12 +7,15 @@ import millstream as stf
 import numpy as np
 import pytest
 
+HOST = stf.exec_place.host()
+
 
 @pytest.fixture
 def x(ctx):
     return ctx.logical_data(np.arange(4.0), name="x")
 
 
+@pytest.mark.host_devices
 def test_chain_gives_the_sequential_result(ctx):
     x, y, z = np.ones(16), np.ones(16), np.ones(16)
     lx, ly, lz = ctx.logical_data(x), ctx.logical_data(y), ctx.logical_data(z)
@@ -37,6 +40,7 @@ def test_task_without_anything_is_legal(ctx):
     task.end()
 
 
+@pytest.mark.host_devices
 def test_arguments_by_position_and_by_datum(ctx, x):
     token, y = ctx.token(), ctx.logical_data(np.zeros(2))
     with ctx.task(token.rw(), x.read(), y.rw()) as t:
@@ -82,6 +86,7 @@ def test_other_data_are_a_key_error_with_advice(ctx, x):
     assert str(caught.value).startswith("'other' is no dependency of the task; add it")
 
 
+@pytest.mark.host_devices
 def test_readers_get_read_only_arrays(ctx, x):
     with ctx.task(x.read()) as (a,), pytest.raises(ValueError, match="read-only"):
         a[0] = 1
@@ -89,6 +94,7 @@ def test_readers_get_read_only_arrays(ctx, x):
         assert a.flags.writeable
 
 
+@pytest.mark.host_devices
 def test_arrays_have_shape_dtype_and_flags(ctx):
     source = np.zeros((2, 3), ">i4")
     with ctx.task(ctx.logical_data(source).rw()) as (a,):
@@ -99,6 +105,7 @@ def test_arrays_have_shape_dtype_and_flags(ctx):
         assert not a.flags.owndata
 
 
+@pytest.mark.host_devices
 def test_repeated_data_are_one_instance_with_merged_mode(ctx):
     source = np.zeros(3)
     data = ctx.logical_data(source)
@@ -119,10 +126,10 @@ def test_contradicting_places_for_one_datum_are_an_error(ctx, x):
 
 
 def test_read_and_write_dependencies_wait_for_each_other(ctx, x, gate):
-    ctx.submit(gate.hold)
-    ctx.submit(lambda a: np.add(a, 1, out=a), x.rw(), place=stf.exec_place.device(1))
+    ctx.host_launch(fn=gate.hold)
+    ctx.host_launch(x.rw(), fn=lambda a: np.add(a, 1, out=a))
     gate.open()
-    with ctx.task(x.read()) as (a,):
+    with ctx.task(HOST, x.read()) as (a,):
         assert a.tolist() == [1, 2, 3, 4]
 
 
@@ -172,6 +179,7 @@ def test_data_of_another_context_are_refused(ctx, host, x):
     assert ctx.wait(x).sum() == 6
 
 
+@pytest.mark.host_devices
 def test_explicit_building_and_running(ctx, x):
     task = ctx.task()
     task.set_symbol("built")
@@ -265,7 +273,7 @@ def test_never_written_data_cannot_be_read(ctx):
             ctx.task(dep, symbol="reader").start()
     with pytest.raises(stf.NotWrittenError, match="'fresh'"):
         ctx.wait(data)
-    with ctx.task(data.write()) as (a,):
+    with ctx.task(HOST, data.write()) as (a,):
         a[:] = 1
     assert ctx.wait(data).sum() == 4
 
@@ -285,7 +293,7 @@ def test_body_that_raises_poisons_what_it_was_to_write(ctx, x):
     with pytest.raises(stf.PoisonedError) as waited:
         ctx.wait(x)
     assert waited.value.__cause__ is boom
-    with ctx.task(y.rw()) as (b,):
+    with ctx.task(HOST, y.rw()) as (b,):
         b += 1
     assert ctx.wait(y).tolist() == [1, 1]
 
@@ -306,7 +314,7 @@ def test_poisoned_buffer_is_not_written_back(host):
 def test_successful_write_heals(ctx, x):
     with pytest.raises(KeyError), ctx.task(x.rw()):
         raise KeyError
-    with ctx.task(x.write()) as (a,):
+    with ctx.task(HOST, x.write()) as (a,):
         a[:] = 2
     assert ctx.wait(x).tolist() == [2] * 4
 
@@ -339,13 +347,13 @@ def test_too_large_data_are_a_memory_error(ctx, x):
     with pytest.raises(MemoryError, match=r"(?s)'writer'.*'huge'|'huge'.*'writer'"):
         ctx.task(huge.write(), symbol="writer").start()
     assert ctx.wait(x).sum() == 6
-    with ctx.task(x.rw()) as (a,):
+    with ctx.task(HOST, x.rw()) as (a,):
         a += 1
     assert ctx.wait(x).sum() == 10
 
 
 def test_managed_place_works_or_says_that_it_does_not(ctx, x):
-    task = ctx.task(x.rw(stf.data_place.managed()))
+    task = ctx.task(HOST, x.rw(stf.data_place.managed()))
     if "managed" in ctx.machine.capabilities:
         with task as (a,):
             a += 1

@@ -10,6 +10,8 @@ import millstream as stf
 import numpy as np
 import pytest
 
+HOST = stf.exec_place.host()
+
 
 def run_all(workers):
     errors = []
@@ -39,10 +41,10 @@ def test_sixteen_threads_submit_to_one_context(ctx):
     def worker(source):
         mine = ctx.logical_data(source)
         for number in range(500):
-            with ctx.task(mine.rw()) as (a,):
+            with ctx.task(HOST, mine.rw()) as (a,):
                 a += 1
             if number % 5 == 0:
-                ctx.submit(add_one, lshared.rw())
+                ctx.submit(add_one, lshared.rw(), place=HOST)
 
     run_all([lambda source=source: worker(source) for source in private])
     ctx.finalize()
@@ -66,7 +68,7 @@ def test_threads_use_their_own_contexts(host):
 
 def test_waiting_lets_other_threads_run(ctx, gate):
     data = ctx.logical_data(np.zeros(1))
-    ctx.submit(lambda a: gate.hold(), data.rw())
+    ctx.host_launch(data.rw(), fn=gate.hold)
 
     def opener():
         gate.reached.wait()
@@ -80,10 +82,10 @@ def test_waiting_lets_other_threads_run(ctx, gate):
 
 def test_start_waits_without_the_interpreter_lock(ctx, gate):
     data = ctx.logical_data(np.zeros(1))
-    ctx.submit(lambda a: gate.hold(), data.rw())
+    ctx.host_launch(data.rw(), fn=gate.hold)
     thread = threading.Thread(target=lambda: (gate.reached.wait(), gate.open()))
     thread.start()
-    with ctx.task(data.rw()) as (a,):
+    with ctx.task(HOST, data.rw()) as (a,):
         a += 1
     thread.join()
     assert ctx.wait(data)[0] == 1
@@ -96,13 +98,13 @@ def test_conflicting_task_of_another_thread_is_waited_for(ctx):
 
     def second():
         opened.wait()
-        with ctx.task(data.rw()) as (a,):
+        with ctx.task(HOST, data.rw()) as (a,):
             order.append("second")
             a *= 10
 
     thread = threading.Thread(target=second)
     thread.start()
-    with ctx.task(data.rw()) as (a,):
+    with ctx.task(HOST, data.rw()) as (a,):
         opened.set()
         order.append("first")
         a += 1
@@ -137,16 +139,16 @@ def test_ctrl_c_interrupts_a_blocked_call(ctx, gate, call):
         {
             "wait": lambda: ctx.wait(data),
             "finalize": ctx.finalize,
-            "start": lambda: ctx.task(data.rw()).start(),
+            "start": lambda: ctx.task(HOST, data.rw()).start(),
             "synchronize": lambda: stf.synchronize(ctx.fence()),
         }[call]()
 
     interrupt = interrupt_when_blocked("blocked" if call == "finalize" else "<lambda>")
-    ctx.submit(lambda a: interrupt(gate), data.rw())
+    ctx.host_launch(data.rw(), fn=lambda a: interrupt(gate))
     with pytest.raises(KeyboardInterrupt):
         blocked()
     gate.open()
-    ctx.submit(lambda a: np.add(a, 1, out=a), data.rw())
+    ctx.host_launch(data.rw(), fn=lambda a: np.add(a, 1, out=a))
     assert ctx.wait(data)[0] == 1
 
 
@@ -154,7 +156,7 @@ def test_signal_handlers_that_return_do_not_end_the_wait(ctx, gate):
     data, handled = ctx.logical_data(np.zeros(1)), []
     before = signal.signal(signal.SIGUSR1, lambda *_: (handled.append(1), gate.open()))
     try:
-        ctx.submit(lambda a: (os.kill(os.getpid(), signal.SIGUSR1), gate.hold()), data.rw())
+        ctx.host_launch(data.rw(), fn=lambda a: (os.kill(os.getpid(), signal.SIGUSR1), gate.hold()))
         ctx.wait(data)
     finally:
         signal.signal(signal.SIGUSR1, before)
@@ -166,7 +168,7 @@ def test_exception_of_a_signal_handler_is_the_one_raised(ctx, gate):
         raise LookupError("from the handler")
 
     def run():
-        ctx.submit(lambda a: (os.kill(os.getpid(), signal.SIGUSR1), gate.hold()), data.rw())
+        ctx.host_launch(data.rw(), fn=lambda a: (os.kill(os.getpid(), signal.SIGUSR1), gate.hold()))
         ctx.wait(data)
 
     data = ctx.logical_data(np.zeros(1))
@@ -184,7 +186,7 @@ def test_data_dropped_by_other_threads(ctx):
     def worker():
         for _ in range(100):
             scratch = ctx.logical_data_empty((16,))
-            ctx.submit(lambda s: s.fill(1), scratch.write())
+            ctx.host_launch(scratch.write(), fn=lambda s: s.fill(1))
             del scratch
 
     run_all([worker] * 4)

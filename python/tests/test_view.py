@@ -30,6 +30,7 @@ def test_args_cai_is_none_one_or_a_tuple(ctx, x):
         assert t.args_cai() == (t.get_arg_cai(0), t.get_arg_cai(2))
 
 
+@pytest.mark.host_devices
 def test_numpy_takes_a_view_without_a_copy(ctx, x):
     with ctx.task(x.rw()) as t:
         array = np.asarray(t.args_cai())
@@ -39,6 +40,7 @@ def test_numpy_takes_a_view_without_a_copy(ctx, x):
     assert ctx.wait(x).sum() == 24
 
 
+@pytest.mark.host_devices
 def test_read_only_view_says_so(ctx, x):
     with ctx.task(x.read()) as t:
         view = t.args_cai()
@@ -46,6 +48,7 @@ def test_read_only_view_says_so(ctx, x):
         assert not np.asarray(view).flags.writeable
 
 
+@pytest.mark.host_devices
 def test_interface_is_that_of_the_memory(ctx, null_ctx, x):
     with ctx.task(x.rw()) as t:
         view = t.args_cai()
@@ -68,6 +71,7 @@ def test_interface_is_that_of_the_memory(ctx, null_ctx, x):
             view.__dlpack__()
 
 
+@pytest.mark.host_devices
 def test_structured_view_has_a_description(ctx):
     data = ctx.logical_data(np.zeros(2, [("a", "i4"), ("b", "f8")]))
     with ctx.task(data.rw()) as t:
@@ -76,6 +80,7 @@ def test_structured_view_has_a_description(ctx):
     assert ctx.wait(data)["b"].tolist() == [2, 2]
 
 
+@pytest.mark.host_devices
 def test_dlpack_of_a_view(ctx, x):
     with ctx.task(x.rw()) as t:
         view = t.args_cai()
@@ -84,6 +89,7 @@ def test_dlpack_of_a_view(ctx, x):
         assert array.ctypes.data == view.ptr
 
 
+@pytest.mark.host_devices
 def test_view_after_its_task_raises(ctx, x):
     with ctx.task(x.rw(), symbol="owner") as t:
         view = t.args_cai()
