@@ -18,6 +18,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <new>
 #include <source_location>
 #include <span>
 #include <string>
@@ -401,7 +402,7 @@ class context_ref : public untyped_context {
   /// Blocks until the value is known and gives a copy of it: a T for rank 0, else an array. Throws
   /// every failure not yet thrown, as one error(task_failed); else error(poisoned) or
   /// error(not_written) where the datum has no value. Throws error(deadlock) in a body of this
-  /// context.
+  /// context, and error(out_of_memory) where the process has no room for the copy.
   template <class T>
   std::remove_const_t<T> wait(const millstream::logical_data<T, 0>& data) {
     static_assert(std::is_default_constructible_v<T>,
@@ -412,7 +413,9 @@ class context_ref : public untyped_context {
   }
   template <class T, std::size_t Rank>
   array<std::remove_const_t<T>, Rank> wait(const millstream::logical_data<T, Rank>& data) {
-    array<std::remove_const_t<T>, Rank> values(data.shape());
+    // Data without a value says so before there is memory for a copy.
+    with_failures([&] { await_content(data); });
+    auto values = room_for(data);
     wait_for(data, values.data());
     return values;
   }
@@ -488,14 +491,29 @@ class context_ref : public untyped_context {
     detail::check_host_memory(what, options.symbol, all...);
   }
 
-  void wait_for(const untyped_data& data, void* to) {
+  template <class T, std::size_t Rank>
+  [[nodiscard]] static array<std::remove_const_t<T>, Rank> room_for(
+      const millstream::logical_data<T, Rank>& data) {
     try {
-      read_back(data, to);
+      return array<std::remove_const_t<T>, Rank>(data.shape());
+    } catch (const std::bad_alloc&) {
+      throw error(errc::out_of_memory, "wait has no memory for a copy of " + detail::name_of(data) +
+                                           " with " + std::to_string(data.bytes()) +
+                                           " bytes; free some, or use the data in a task");
+    }
+  }
+  template <class Call>
+  void with_failures(Call&& call) {
+    try {
+      call();
     } catch (const error& why) {
       // The failure that left the datum without a value says more than that it has none.
       if (why.code() == errc::poisoned || why.code() == errc::not_written) raise(take_failures());
       throw;
     }
+  }
+  void wait_for(const untyped_data& data, void* to) {
+    with_failures([&] { read_back(data, to); });
     raise(take_failures());
   }
 

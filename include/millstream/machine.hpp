@@ -17,11 +17,14 @@ class machine;  // the opened machine; never seen by users
 
 namespace millstream::inline v1 {
 
+/// The most devices a machine has.
+inline constexpr int most_devices = 64;
+
 /// Which machine. An empty name means the default: `MILLSTREAM_MACHINE`, else CUDA when a device
 /// is there, else the host machine.
 struct machine_options {
   std::string name{};
-  int devices = 0;  ///< simulated devices of the host and null machines; 0 = default
+  int devices = 0;  ///< 1 to `most_devices`, simulated on the host and null machines; 0 = default
   std::optional<std::uint64_t> seed{};  ///< host machine: choose among legal orders by this seed
   friend bool operator==(const machine_options&, const machine_options&) = default;
 };

@@ -273,6 +273,9 @@ class MILLSTREAM_API untyped_context {
   /// error(invalid_value) for what is no stream, error(usage) for another queue.
   void order(std::uint64_t later, std::uint64_t queue);
 
+  /// Blocks until the content is known. Throws error(poisoned), error(not_written) and
+  /// error(deadlock) as `read_back`, before anybody has to have memory for a copy.
+  void await_content(const untyped_data& data);
   /// Blocks until the content is known and copies `data.bytes()` bytes to `to` (nothing for a
   /// token). Throws error(poisoned), error(not_written). Does not look at failures.
   void read_back(const untyped_data& data, void* to);
@@ -350,7 +353,7 @@ class MILLSTREAM_API untyped_task {
   [[nodiscard]] void* pointer(std::size_t index) const;
   /// The whole call; throws error(usage) when not open.
   [[nodiscard]] body_call call() const;
-  /// "'name'" or "task 12", for messages.
+  /// "task 'name'" or "task 12", for messages; "task" before `start` where it has no name.
   [[nodiscard]] std::string name() const;
 
  private:

@@ -10,7 +10,7 @@ status check_device_count(int devices, std::string_view who) noexcept {
   return guarded(who, [&] {
     return status(errc::invalid_value,
                   base::cat(who, " cannot have ", devices, " devices; choose 1 to ", most_devices,
-                            ", or 0 for the default"));
+                            ", or leave the number out for the default"));
   });
 }
 

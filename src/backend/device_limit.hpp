@@ -4,11 +4,11 @@
 
 #include <string_view>
 
+#include <millstream/machine.hpp>
+
 #include "backend/status.hpp"
 
 namespace millstream::backend {
-
-inline constexpr int most_devices = 64;
 
 /// `invalid_value` unless `devices` is 1 to `most_devices`, or 0 for the default.
 [[nodiscard]] status check_device_count(int devices, std::string_view who) noexcept;

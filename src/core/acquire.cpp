@@ -76,7 +76,7 @@ void context::wait_for_open_tasks(lock& held, const plan& of) {
       }
     }
     held.lock();
-    check_live(held, "a task");
+    check_live(held, of.call());
   }
 }
 
@@ -262,7 +262,7 @@ void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
 }
 
 void context::start_once(lock& held, plan& of, bool in_caller, completion_set& to_wait_for) {
-  check_live(held, "a task");
+  check_live(held, of.call());
   wait_for_open_tasks(held, of);
   check_contents(of);
   if (of.id == 0) {
@@ -326,7 +326,7 @@ void context::reclaim(lock& held, place_index place) {
   if (pools_.trim(place, order) == 0) return;
   completion_set freed;
   freed.add(lanes_.tail(order));
-  wait_on_host(held, freed, "waiting for memory would wait for this task itself");
+  wait_on_host(held, freed, {"waiting for memory", "drop data that are no longer needed"});
 }
 
 std::string context::memory_report(const no_room& lack) const {

@@ -35,6 +35,15 @@ task_dep writing(const untyped_data& what, access_mode mode, data_place place, s
                         " is not allowed: use read(), or register a writable buffer"));
 }
 
+void check_owns(const untyped_context& in, const untyped_data& what) {
+  if (in.owns(what)) return;
+  if (!what) throw error(errc::invalid_value, "wait was called with a handle without data");
+  throw error(errc::invalid_value,
+              base::cat("wait was called with ", locked_name(*what.state()),
+                        ", which belongs to a different context; wait in the context that has "
+                        "it"));
+}
+
 }  // namespace
 
 untyped_data::untyped_data(const untyped_data& other) noexcept : state_(other.state_) {
@@ -128,13 +137,16 @@ void untyped_context::order(std::uint64_t later, std::uint64_t queue) {
   state_->order(later, queue);
 }
 
+void untyped_context::await_content(const untyped_data& what) {
+  core::context& here = engine();
+  check_owns(*this, what);
+  here.await_content(*what.state());
+}
+
 void untyped_context::read_back(const untyped_data& what, void* to) {
-  if (!owns(what)) {
-    throw error(errc::invalid_value,
-                "wait was called with data of a different context; wait in the "
-                "context that has it");
-  }
-  engine().read_back(*what.state(), to);
+  core::context& here = engine();
+  check_owns(*this, what);
+  here.read_back(*what.state(), to);
 }
 
 core::context& untyped_context::engine() const {

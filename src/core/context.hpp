@@ -44,6 +44,12 @@ struct no_room : std::exception {
   std::string why;
 };
 
+/// What the message of a wait that could never end says: who would wait, and the way out.
+struct host_wait_text {
+  const char* who;
+  const char* way_out;
+};
+
 /// Which versions a task on a device made out of which, while host functions
 /// were unfinished.
 struct derived_version {
@@ -76,6 +82,7 @@ class context : public std::enable_shared_from_this<context> {
   void fill(const task_spec& what, std::span<const std::byte> pattern);
   [[nodiscard]] std::uint64_t fence();
   void order(std::uint64_t later, std::uint64_t queue);
+  void await_content(data& what);
   void read_back(data& what, void* to);
   void finish();
   /// Blocks until no lane has anything left, what bodies submit meanwhile included.
@@ -111,7 +118,7 @@ class context : public std::enable_shared_from_this<context> {
   void publish(const lock& held, const plan& of, completion end);
   /// Blocks until all of it has ended. Unlocks meanwhile. Throws
   /// error(interrupted), error(deadlock), error(device).
-  void wait_on_host(lock& held, const completion_set& what, const char* deadlock_text,
+  void wait_on_host(lock& held, const completion_set& what, host_wait_text text,
                     bool may_interrupt = true);
   void add_open(const lock& held, open_task& task, const plan& of);
   /// Takes back that a task which is open and did not begin was going to write.
@@ -181,6 +188,8 @@ class context : public std::enable_shared_from_this<context> {
   void write_back(data& of, bool guarded);
   void hold_until(data& of, lane_index on_lane);
   [[nodiscard]] std::unique_ptr<backend::event> take_event();
+  [[nodiscard]] plan plan_of_wait(const task_dep& dep);
+  void await_content(lock& held, plan& of);
 
   // lifetime.cpp
   void drain_lanes(lock& held);

@@ -262,7 +262,7 @@ void context::drain_lanes(lock& held) {
       if (!lanes_.is_done(lanes_.tail(i))) all.add(lanes_.tail(i));
     }
     if (all.empty()) return;
-    wait_on_host(held, all, "finalize inside a body would wait for that body itself");
+    wait_on_host(held, all, {"finalize", "call it after that has ended"});
   }
 }
 
@@ -279,10 +279,9 @@ void context::check_no_open_task() const {
 void context::finish() {
   check_process();
   if (current_job().owner == this) {
-    throw error(errc::deadlock,
-                "finalize was called inside a task or host function of the "
-                "same context, which it "
-                "would have to wait for; call it after that has returned");
+    throw error(errc::deadlock, base::cat("finalize was called inside ", running_task_name(),
+                                          " of the same context, which it would have to wait "
+                                          "for; call it after that has returned"));
   }
   std::vector<std::shared_ptr<void>> dropped;
   {

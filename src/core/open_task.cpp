@@ -2,6 +2,7 @@
 #include "core/open_task.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -12,10 +13,8 @@
 namespace millstream::core {
 namespace {
 
-constexpr const char* self_wait_text =
-    "a task started inside a body would wait for that body itself; submit it "
-    "instead, or start it "
-    "after the body has ended";
+constexpr host_wait_text self_wait{"a task started",
+                                   "submit it instead, or start it after that body has ended"};
 
 }  // namespace
 
@@ -26,12 +25,23 @@ open_task::~open_task() = default;
 
 void open_task::check_setup(const char* what) const {
   if (phase_ == phase::setup) return;
+  if (std::string_view(what) == "start") {
+    throw error(errc::usage, base::cat(plan_.full_name(),
+                                       " was already started; start a task once, and make "
+                                       "another for more work"));
+  }
   throw error(errc::usage,
               base::cat(plan_.full_name(), " was already started; call ", what, " before start()"));
 }
 
 void open_task::check_open(const char* what) const {
   if (phase_ == phase::open) return;
+  if (std::string_view(what) == "end") {
+    throw error(
+        errc::usage,
+        base::cat(name(), phase_ == phase::setup ? " is not started yet; call start() before end()"
+                                                 : " has ended already; call end() once"));
+  }
   throw error(
       errc::usage,
       base::cat(name(), phase_ == phase::setup ? " is not started yet; call " : " has ended; call ",
@@ -81,7 +91,7 @@ void open_task::start() {
   plan_ = make_plan(*in_, spec());
   in_caller_ = runs_in_caller();
   context::lock held(in_->mutex());
-  in_->check_live(held, "a task");
+  in_->check_live(held, to_string(kind_));
   completion_set ready;
   failed_task* spoiled = nullptr;
   try {
@@ -104,7 +114,7 @@ void open_task::start() {
 // waiting.
 failed_task* open_task::await_inputs(context::lock& held, const completion_set& ready) {
   try {
-    if (in_caller_) in_->wait_on_host(held, ready, self_wait_text);
+    if (in_caller_) in_->wait_on_host(held, ready, self_wait);
   } catch (const error& broken) {
     // The earlier uses have not ended, so they stay what the next task waits for. A user who wants
     // out, or a wait that could never end, leaves the data as they were.

@@ -82,7 +82,12 @@ bool plan::writes_any() const noexcept {
                      [](const access& each) { return writes(each.mode); });
 }
 
+const char* plan::call() const noexcept {
+  return is_wait ? "wait" : to_string(kind);
+}
+
 std::string plan::name() const {
+  if (is_wait) return "wait";
   if (!symbol.empty()) return base::cat("task ", base::quoted(symbol));
   return id == 0 ? std::string("task") : base::cat("task ", id);
 }
@@ -102,6 +107,21 @@ std::string plan::written_names() const {
   return names;
 }
 
+namespace {
+
+// What is known of the place alone becomes an error of the task that names it.
+template <class Place, class... Rest>
+place_index resolve_for(const plan& of, Place place, Rest&... rest) {
+  try {
+    return resolve(place, rest...);
+  } catch (const error& why) {
+    throw error(why.code(),
+                base::cat(of.full_name(), " names a place that cannot be used: ", why.what()));
+  }
+}
+
+}  // namespace
+
 plan make_plan(context& in, const task_spec& what) {
   plan made;
   made.kind = what.kind;
@@ -112,14 +132,14 @@ plan make_plan(context& in, const task_spec& what) {
                 base::cat(made.full_name(), " has ", what.deps.size(), " dependencies; at most ",
                           most_deps, " are allowed"));
   }
-  made.exec = resolve(what.place, in.on());
+  made.exec = resolve_for(made, what.place, in.on());
   for (const task_dep& dep : what.deps) {
     check_dep(in, made, dep);
     access fresh;
     fresh.what = dep.data.state();
     fresh.mode = dep.mode;
     fresh.placed = dep.place.what() != data_place::kind::affine;
-    fresh.place = resolve(dep.place, made.exec, in.on());
+    fresh.place = resolve_for(made, dep.place, made.exec, in.on());
     add(made, fresh);
   }
   let_reach(in.on(), made);

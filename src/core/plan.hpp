@@ -38,13 +38,16 @@ struct plan {
   task_kind kind = task_kind::task;
   std::string_view symbol;
   source_site site;
+  bool is_wait = false;  // no task, but a read by `wait`
   place_index exec = host_place;
   lane_index lane = no_lane;
   base::small_vector<access, 6> accesses;
   base::small_vector<std::uint16_t, 6> access_of_dep;
 
   [[nodiscard]] bool writes_any() const noexcept;
-  /// "task 'x'", "task 'x' (file:12)", "task 12".
+  /// What the user called: "submit", "task", "wait".
+  [[nodiscard]] const char* call() const noexcept;
+  /// "task 'x'", "task 'x' (file:12)", "task 12", "wait".
   [[nodiscard]] std::string name() const;
   [[nodiscard]] std::string full_name() const;
   /// "'a', 'b'": the data it writes. Under the context's lock.

@@ -80,7 +80,7 @@ void context::submit(const task_spec& what, body_ptr work) {
   }
   {
     lock held(mutex_);
-    check_live(held, "submit");
+    check_live(held, of.call());
     completion_set none;
     try {
       start(held, of, /*in_caller=*/false, none);
@@ -116,7 +116,7 @@ void context::fill(const task_spec& what, std::span<const std::byte> pattern) {
   std::copy(pattern.begin(), pattern.end(), request.pattern.begin());
   request.pattern_bytes = static_cast<std::uint32_t>(pattern.size());
   lock held(mutex_);
-  check_live(held, "fill");
+  check_live(held, of.call());
   completion_set none;
   start(held, of, /*in_caller=*/false, none);
   report(of);

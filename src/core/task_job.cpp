@@ -78,7 +78,7 @@ void task_job::discard() noexcept {
 void task_job::run() noexcept {
   g_running.fetch_add(1);
   if (!is_shut_down()) {
-    const job_scope running(in_.get(), end_);
+    const job_scope running(in_.get(), end_, this);
     execute();
   }
   // Before the end is seen: what a body holds is the user's, and its destruction belongs to the
@@ -191,6 +191,11 @@ void drain_retired() noexcept {
     each = each->next;
     retired->dispose();
   }
+}
+
+std::string running_task_name() {
+  task_job* const running = current_job().job;
+  return running == nullptr ? std::string() : running->full_name();
 }
 
 std::uint64_t running_jobs() noexcept {

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include <millstream/untyped.hpp>
 
@@ -34,6 +35,8 @@ class task_job final : public backend::job {
   void discard() noexcept override;
   /// Without any lock of the library.
   void dispose() noexcept;
+  /// "task 'x' (file:12)", for messages.
+  [[nodiscard]] std::string full_name() { return as_plan().full_name(); }
 
  private:
   struct used {
@@ -80,6 +83,8 @@ class task_job final : public backend::job {
 /// Disposes of jobs that were discarded. Any thread, without any lock of the
 /// library.
 void drain_retired() noexcept;
+/// The task whose body the calling thread runs, for messages; "" outside of bodies.
+[[nodiscard]] std::string running_task_name();
 /// How many jobs are being executed right now in the process.
 [[nodiscard]] std::uint64_t running_jobs() noexcept;
 

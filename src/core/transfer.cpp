@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "core/blocking.hpp"
 #include "core/context.hpp"
+#include "core/task_job.hpp"
 #include "core/wait_graph.hpp"
 
 namespace millstream::core {
@@ -70,6 +71,17 @@ class end_job final : public backend::job {
   std::atomic<std::uint64_t>& finished_;
   std::uint64_t sequence_;
 };
+
+constexpr host_wait_text self_wait{"a wait", "wait after that body has ended"};
+
+std::string deadlock_text(const host_wait_text& text) {
+  const std::string running = running_task_name();
+  if (running.empty()) {
+    return base::cat(text.who, " would wait for work that waits for this thread; ", text.way_out);
+  }
+  return base::cat(text.who, " inside ", running, " would wait for that body itself; ",
+                   text.way_out);
+}
 
 struct host_wait {
   std::unique_ptr<backend::event> event;
@@ -182,7 +194,7 @@ void context::hold_until(data& of, lane_index on_lane) {
   if (lanes_.queue(on_lane).run(*job).ok()) lanes_.advance(on_lane);
 }
 
-void context::wait_on_host(lock& held, const completion_set& what, const char* deadlock_text,
+void context::wait_on_host(lock& held, const completion_set& what, host_wait_text text,
                            bool may_interrupt) {
   const running_job self = current_job();
   // What is in front of a running job in its lane has ended.
@@ -211,7 +223,7 @@ void context::wait_on_host(lock& held, const completion_set& what, const char* d
   backend::status broken;
   bool interrupted = false;
   try {
-    const wait_registration registered({}, positions, deadlock_text);
+    const wait_registration registered({}, positions, deadlock_text(text).c_str());
     const blocking_section blocking;
     for (host_wait& each : waits) {
       for (bool reached = false; !reached && broken.ok() && !interrupted;) {
@@ -263,23 +275,20 @@ void context::order(std::uint64_t later, std::uint64_t queue) {
   events_.push_back(std::move(mark));
 }
 
-void context::read_back(data& what, void* to) {
-  constexpr const char* self_wait =
-      "a wait inside a body would wait for that body itself; wait after the "
-      "body has ended";
+plan context::plan_of_wait(const task_dep& dep) {
   check_process();
-  what.add_handle();
-  const task_dep dep{untyped_data::adopt(&what), access_mode::read, {}, {}};
   task_spec spec;
-  spec.symbol = "wait";
   spec.deps = {&dep, 1};
   plan of = make_plan(*this, spec);
+  of.is_wait = true;
   of.accesses[0].place = host_place;
-  std::vector<std::shared_ptr<void>> dropped;
-  lock held(mutex_);
+  return of;
+}
+
+// If another thread wrote meanwhile, that is the content now.
+void context::await_content(lock& held, plan& of) {
   check_live(held, "wait");
-  // The content first, then the copy: an interrupt finds nothing that still
-  // writes to `to`. If another thread wrote meanwhile, that is the content now.
+  const data& what = *of.accesses[0].what;
   for (;;) {
     wait_for_open_tasks(held, of);
     check_contents(of);
@@ -290,11 +299,29 @@ void context::read_back(data& what, void* to) {
     check_live(held, "wait");
     if (what.version == of.accesses[0].version) break;
   }
-  if (failed_task* because = of.accesses[0].what->poison.find(of.accesses[0].version)) {
-    const std::string name = what.name();
-    held.unlock();
-    throw_poisoned("wait", name, *because);
-  }
+  failed_task* const because = what.poison.find(of.accesses[0].version);
+  if (because == nullptr) return;
+  const std::string name = what.name();
+  held.unlock();
+  throw_poisoned("wait", name, *because);
+}
+
+void context::await_content(data& what) {
+  what.add_handle();
+  const task_dep dep{untyped_data::adopt(&what), access_mode::read, {}, {}};
+  plan of = plan_of_wait(dep);
+  lock held(mutex_);
+  await_content(held, of);
+}
+
+void context::read_back(data& what, void* to) {
+  what.add_handle();
+  const task_dep dep{untyped_data::adopt(&what), access_mode::read, {}, {}};
+  plan of = plan_of_wait(dep);
+  std::vector<std::shared_ptr<void>> dropped;
+  lock held(mutex_);
+  // The content first, then the copy: an interrupt finds nothing that still writes to `to`.
+  await_content(held, of);
   if (const instance* source = source_of(what, host_place); source != nullptr && what.bytes > 0) {
     const lane_index on_lane = copy_lane(lane_place(source->place), source->ready);
     lanes_.wait(on_lane, source->ready);
@@ -338,7 +365,7 @@ void context::synchronize(lane_index on_lane) {
   lock held(mutex_);
   completion_set tail;
   tail.add(lanes_.tail(on_lane));
-  wait_on_host(held, tail, "synchronize inside a body would wait for that body itself");
+  wait_on_host(held, tail, {"synchronize", "call it after that body has ended"});
 }
 
 }  // namespace millstream::core

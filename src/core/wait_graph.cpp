@@ -61,8 +61,9 @@ running_job current_job() noexcept {
   return t_job;
 }
 
-job_scope::job_scope(const context* owner, completion position) noexcept : before_(t_job) {
-  t_job = {owner, position};
+job_scope::job_scope(const context* owner, completion position, task_job* job) noexcept
+    : before_(t_job) {
+  t_job = {owner, position, job};
 }
 
 job_scope::~job_scope() {

@@ -13,18 +13,20 @@
 namespace millstream::core {
 
 class context;
+class task_job;
 
 /// What the calling thread is executing for the engine right now: a job of a
 /// lane. Set by the job.
 struct running_job {
   const context* owner = nullptr;
   completion position;
+  task_job* job = nullptr;
 };
 [[nodiscard]] running_job current_job() noexcept;
 
 class job_scope {
  public:
-  job_scope(const context* owner, completion position) noexcept;
+  job_scope(const context* owner, completion position, task_job* job) noexcept;
   ~job_scope();
   job_scope(const job_scope&) = delete;
   job_scope& operator=(const job_scope&) = delete;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support.hpp"
 
+#include <sys/resource.h>
+
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -112,9 +114,16 @@ TEST_F(Errors, UseAfterFinalizeIsRefused) {
   int value = 1;
   const auto data = ctx.logical_data(value);
   ctx.finalize();
-  EXPECT_ERROR(ms::errc::usage, "finalize", ctx.task([] {}));
-  EXPECT_ERROR(ms::errc::usage, "", static_cast<void>(ctx.wait(data)));
-  EXPECT_ERROR(ms::errc::usage, "", static_cast<void>(ctx.logical_data(value)));
+  EXPECT_ERROR(ms::errc::usage, "task was called on a context that was finalized", ctx.task([] {}));
+  EXPECT_ERROR(ms::errc::usage, "task was called", ctx.task().start());
+  EXPECT_ERROR(ms::errc::usage, "host_launch was called", ctx.host_launch([] {}));
+  EXPECT_ERROR(ms::errc::usage, "parallel_for was called", ctx.parallel_for(1, [](std::size_t) {}));
+  EXPECT_ERROR(ms::errc::usage, "fill was called", ctx.fill(data, 1));
+  EXPECT_ERROR(ms::errc::usage, "wait was called", static_cast<void>(ctx.wait(data)));
+  EXPECT_ERROR(ms::errc::usage, "fence was called", static_cast<void>(ctx.fence()));
+  EXPECT_ERROR(ms::errc::usage, "token was called", static_cast<void>(ctx.token()));
+  EXPECT_ERROR(ms::errc::usage, "logical_data was called",
+               static_cast<void>(ctx.logical_data(value)));
 }
 
 TEST_F(Errors, WaitInABodyForDataOfThatBodyIsRefused) {
@@ -128,12 +137,42 @@ TEST_F(Errors, WaitInABodyForDataOfThatBodyIsRefused) {
 TEST_F(Errors, FinalizeInABodyIsRefused) {
   ms::context_ref ref = ctx;
   ctx.task([ref]() mutable { ref.finalize(); });
-  EXPECT_ERROR(ms::errc::task_failed, "finalize was called inside a task", ctx.finalize());
+  EXPECT_ERROR(ms::errc::task_failed, "finalize was called inside task ", ctx.finalize());
 }
 
 TEST_F(Errors, MessagesNameTheLineOfTheDependency) {
   const auto data = ctx.logical_data<double>(4).set_symbol("fresh");
   EXPECT_ERROR(ms::errc::not_written, "errors_test.cpp", ctx.task(data.read(), [](auto) {}));
+}
+
+TEST_F(Errors, HugeDataThatNothingHasWrittenSaySoBeforeThereIsMemoryForThem) {
+  const auto data = ctx.logical_data<double>(std::size_t{1} << 45U).set_symbol("fresh");
+  EXPECT_ERROR(ms::errc::not_written, "wait reads 'fresh'", static_cast<void>(ctx.wait(data)));
+}
+
+TEST(ErrorsOfNull, WaitWithoutMemoryForItsCopyNamesTheDatum) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer ends the process where operator new throws";
+#else
+  ms::context ctx(ms::machine({.name = "null", .devices = 1, .seed = {}}));
+  const auto data = ctx.logical_data<double>(std::size_t{1} << 36U).set_symbol("huge");
+  ms::dynamic_task writer = ctx.task();
+  writer.add_deps(data.write());
+  writer.start();
+  writer.end();
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit none{.rlim_cur = 1U << 20U, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+  const ms::error thrown = error_of([&] { static_cast<void>(ctx.wait(data)); });
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_EQ(thrown.code(), ms::errc::out_of_memory);
+  EXPECT_STREQ(
+      thrown.what(),
+      "wait has no memory for a copy of data 'huge' with 549755813888 bytes; free some, or "
+      "use the data in a task");
+  ctx.finalize();
+#endif
 }
 
 TEST_F(Errors, OutOfBoundsIndexFailsTheTaskInCheckedBuilds) {

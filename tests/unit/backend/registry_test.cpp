@@ -67,7 +67,8 @@ TEST(Registry, DeviceCountsHaveLimits) {
   for (const int right : {0, 1, 64})
     EXPECT_TRUE(check_device_count(right, "x").ok());
   EXPECT_EQ(check_device_count(65, "machine 'x'").text(),
-            "machine 'x' cannot have 65 devices; choose 1 to 64, or 0 for the default");
+            "machine 'x' cannot have 65 devices; choose 1 to 64, or leave the number out for the "
+            "default");
   EXPECT_EQ(check_device_count(-1, "x").code(), errc::invalid_value);
 }
 

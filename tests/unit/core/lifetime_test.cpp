@@ -193,15 +193,14 @@ TEST(Lifetime, ContextCopiesAreOneContext) {
 
 TEST(Lifetime, ManyTemporariesStayWithinAFewBlocks) {
   untyped_context on = open("host", 2);
-  constexpr std::size_t count = 4096;
-  std::vector<std::int64_t> total(count);
+  constexpr std::size_t mib = std::size_t{1} << 20U;
+  constexpr std::size_t count = 4 * mib / sizeof(std::int64_t);
+  std::vector<std::int64_t> total(1);
   const untyped_data sum = registered(on, total);
   for (int i = 0; i < 5000; ++i) {
     const untyped_data fresh = on.make_data(count * sizeof(std::int64_t));
-    run(on, exec_place::device(0), {fresh.write()}, [i](const body_call& call) {
-      first<std::int64_t>(call) = i;
-      (&first<std::int64_t>(call))[count - 1] = i;
-    });
+    run(on, exec_place::device(0), {fresh.write()},
+        [i](const body_call& call) { (&first<std::int64_t>(call))[count - 1] = i; });
     run(on, exec_place::device(0), {fresh.read(), sum.rw()}, [](const body_call& call) {
       first<std::int64_t>(call, 1) += (&first<std::int64_t>(call))[count - 1];
     });
@@ -209,7 +208,8 @@ TEST(Lifetime, ManyTemporariesStayWithinAFewBlocks) {
   EXPECT_EQ(on.stats().host_waits, 0U);
   on.finalize();
   EXPECT_EQ(total[0], 5000LL * 4999 / 2);
-  EXPECT_LE(on.stats().allocations, 128U);
+  // Were no block ever given back, the device would hold this much.
+  EXPECT_LT(on.stats().allocations * 4 * mib, 512 * mib);
 }
 
 }  // namespace

@@ -119,21 +119,45 @@ TEST_F(Misuse, TaskPartsOutOfOrder) {
   untyped_task task(on_);
   task.set_symbol("t");
   EXPECT_EQ(thrown([&] { task.end(); }, &text_), errc::usage);
-  EXPECT_TRUE(contains(text_, "'t'")) << text_;
+  EXPECT_EQ(text_, "task 't' is not started yet; call start() before end()");
   EXPECT_EQ(thrown([&] { (void)task.call(); }), errc::usage);
   EXPECT_EQ(thrown([&] { (void)task.pointer(0); }), errc::usage);
   task.add_dep(x_.read());
   task.start();
-  EXPECT_EQ(thrown([&] { task.start(); }), errc::usage);
+  EXPECT_EQ(thrown([&] { task.start(); }, &text_), errc::usage);
+  EXPECT_TRUE(contains(text_, "'t' was already started; start a task once")) << text_;
   EXPECT_EQ(thrown([&] { task.add_dep(x_.read()); }), errc::usage);
   EXPECT_EQ(thrown([&] { task.set_place(exec_place::host()); }), errc::usage);
   EXPECT_EQ(thrown([&] { task.set_symbol("u"); }), errc::usage);
   EXPECT_EQ(thrown([&] { (void)task.pointer(1); }), errc::out_of_range);
   EXPECT_EQ(thrown([&] { (void)task.dep(1); }), errc::out_of_range);
   task.end();
-  EXPECT_EQ(thrown([&] { task.end(); }), errc::usage);
+  EXPECT_EQ(thrown([&] { task.end(); }, &text_), errc::usage);
+  EXPECT_EQ(text_, "task 't' has ended already; call end() once");
   EXPECT_EQ(thrown([&] { (void)task.pointer(0); }), errc::usage);
   EXPECT_TRUE(task.is_ended());
+}
+
+TEST_F(Misuse, DeviceThatDoesNotExistIsTheTasksError) {
+  task_spec what;
+  what.symbol = "t";
+  what.site = {"flow.cpp", 12};
+  what.place = exec_place::device(7);
+  EXPECT_EQ(thrown([&] { on_.submit(what, make_body(nothing)); }, &text_), errc::invalid_value);
+  EXPECT_TRUE(contains(text_, "task 't' (flow.cpp:12) ") && contains(text_, "device 7")) << text_;
+  const task_dep far = x_.read(data_place::device(9));
+  what.place = {};
+  what.deps = {&far, 1};
+  EXPECT_EQ(thrown([&] { on_.submit(what, make_body(nothing)); }, &text_), errc::invalid_value);
+  EXPECT_TRUE(contains(text_, "task 't' (flow.cpp:12) ") && contains(text_, "device 9")) << text_;
+}
+
+TEST_F(Misuse, WaitForWhatNothingHasWrittenNamesTheDatum) {
+  const untyped_data fresh = on_.make_data(8, "fresh");
+  EXPECT_EQ(thrown([&] { on_.await_content(fresh); }, &text_), errc::not_written);
+  EXPECT_EQ(text_,
+            "wait reads 'fresh', which nothing has written; write it first or register it with a "
+            "value");
 }
 
 TEST_F(Misuse, AddressOfAToken) {

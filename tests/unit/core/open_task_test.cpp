@@ -149,9 +149,13 @@ template <class Call>
 errc thrown_inside(untyped_context& on, exec_place place, std::initializer_list<task_dep> deps,
                    const Call& call) {
   auto answer = std::make_shared<std::promise<errc>>();
-  run(
-      on, place, deps, [answer, call](const body_call&) { answer->set_value(thrown(call)); },
-      "body");
+  const auto body = [answer, call](const body_call&) {
+    std::string text;
+    const errc code = thrown(call, &text);
+    EXPECT_EQ(code == errc::deadlock, contains(text, "inside task 'body' ")) << text;
+    answer->set_value(code);
+  };
+  run(on, place, deps, body, "body");
   return answer->get_future().get();
 }
 
