@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of checker mode: they raise when they are used after their task."""
+"""Arrays of checker mode: they raise when they are used after their task.
+
+What NumPy and Python ask the class about is checked: indexing, arithmetic, functions, methods and
+attributes of arrays, copying, pickling. What takes the memory without asking is not: the buffer
+protocol (``memoryview(a)``, ``numpy.frombuffer(a)``), ``numpy.asarray(a)`` and ``numpy.array(a)``,
+which see any subclass as a plain array; and what was made of an array before its task ended, such
+as ``a.flat`` or ``numpy.asarray(a)``.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +23,7 @@ if TYPE_CHECKING:
 class checked_array(np.ndarray[Any, Any]):
     """A NumPy array over memory of a task. Its views are checked, too; its copies are plain.
 
-    Indexing, arithmetic, functions and methods of NumPy raise UsageError once the task has ended.
+    Every use that asks the class raises UsageError once the task has ended; see above.
     """
 
     _lease: view_lease | None
@@ -70,10 +77,32 @@ _METHODS = (
     "__iter__ all any argmax argmin argsort astype byteswap clip copy cumprod cumsum diagonal dot "
     "fill flatten item max mean min nonzero partition prod put ravel repeat reshape round "
     "searchsorted sort std sum swapaxes take tobytes tofile tolist trace transpose var view "
-    "__dlpack__ __float__ __int__ __complex__ __index__ __bool__ __contains__ __repr__ __str__"
+    "__array__ __copy__ __deepcopy__ __dlpack__ __reduce__ __reduce_ex__ __float__ __int__ "
+    "__complex__ __index__ __bool__ __contains__ __repr__ __str__ __format__"
 )
 for _name in _METHODS.split():
     setattr(checked_array, _name, _checked_method(_name))
+
+
+def _checked_attribute(name: str) -> Any:
+    plain = getattr(np.ndarray, name)
+
+    def get(self: checked_array) -> Any:
+        self._check()
+        return plain.__get__(self)
+
+    def put(self: checked_array, value: Any) -> None:
+        self._check()
+        plain.__set__(self, value)
+
+    return property(get, put, doc=plain.__doc__)
+
+
+# Those that lead to the elements; shape, dtype and the like stay readable.
+_ATTRIBUTES = "T mT data flat real imag ctypes __array_interface__ __array_struct__"
+for _name in _ATTRIBUTES.split():
+    if hasattr(np.ndarray, _name):  # mT came with NumPy 2
+        setattr(checked_array, _name, _checked_attribute(_name))
 
 
 def _plain(what: Any) -> Any:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """context(check=True)."""
 
+import copy
+import pickle
+
 import millstream as stf
 import numpy as np
 import pytest
@@ -36,13 +39,27 @@ USES = {
     "print": repr,
     "copy": lambda a: a.copy(),
     "iterate": list,
+    "transpose": lambda a: a.T,
+    "real part": lambda a: a.real,
+    "flat": lambda a: a.flat[0],
+    "assign flat": lambda a: setattr(a, "flat", 1),
+    "memory": lambda a: a.data,
+    "address": lambda a: a.ctypes,
+    "array interface": lambda a: a.__array_interface__,
+    "array method": lambda a: a.__array__(),
+    "pickle": pickle.dumps,
+    "copy.copy": copy.copy,
+    "copy.deepcopy": copy.deepcopy,
+    "format": lambda a: f"{a}",
 }
 
 
 @pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
 def test_array_used_after_its_task_raises(ctx, x, use):
     for array in stale(ctx, x):
-        with pytest.raises(stf.UsageError, match=r"(?s)'x'.*'owner'.*test_checker\.py:.*ended"):
+        with pytest.raises(
+            stf.UsageError, match=r"after its task 'owner' \(.*test_checker\.py:\d+\) had ended; "
+        ):
             use(array)
 
 
@@ -60,8 +77,33 @@ def test_array_works_inside_its_task(ctx, x):
 
 def test_copies_are_plain_and_stay_valid(ctx, x):
     with ctx.task(x.read()) as (a,):
-        copy, total = np.array(a), a.sum()
-    assert copy.sum() == total == 15
+        copies = [
+            np.array(a),
+            a.copy(),
+            copy.copy(a),
+            copy.deepcopy(a),
+            pickle.loads(pickle.dumps(a)),
+        ]
+        total = a.sum()
+    assert [each.sum() for each in copies] == [total] * 5 == [15] * 5
+
+
+def test_shape_and_dtype_stay_readable(ctx, x):
+    for array in stale(ctx, x):
+        assert (array.dtype, array.ndim) == (np.float64, 2)
+
+
+def test_function_that_was_submitted_without_a_name_is_told_by_its_line(ctx, x):
+    kept = []
+
+    def run():
+        ctx.submit(kept.append, x.read())
+        ctx.finalize()
+
+    with pytest.warns(stf.ContractWarning, match=r"the body of task of line \d+ keeps its array"):
+        run()
+    with pytest.raises(stf.UsageError, match=r"after its task of line \d+ \(.*\) had ended"):
+        kept[0][0]
 
 
 def test_function_that_keeps_its_array_gets_a_warning(ctx, x):
