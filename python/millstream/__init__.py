@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from millstream._errors import LayoutError as LayoutError
     from millstream._errors import MissingDataError as MissingDataError
     from millstream._errors import NotWrittenError as NotWrittenError
+    from millstream._errors import NumberRangeError as NumberRangeError
     from millstream._errors import OutOfMemoryError as OutOfMemoryError
     from millstream._errors import OutOfRangeError as OutOfRangeError
     from millstream._errors import PoisonedError as PoisonedError
@@ -97,6 +98,7 @@ _NAMES = {
         "LayoutError",
         "MissingDataError",
         "NotWrittenError",
+        "NumberRangeError",
         "OutOfMemoryError",
         "OutOfRangeError",
         "PoisonedError",

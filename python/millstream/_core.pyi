@@ -136,9 +136,9 @@ class machine:
 
     def __repr__(self) -> str: ...
 
-def synchronize(stream: int | object) -> None:
+def synchronize(stream: int | object | None) -> None:
     """
-    Blocks until everything queued so far on `stream` has ended: the result of `context.fence` or `task.stream_ptr`. Lets other threads run and can be interrupted. ValueError for a number that is no stream.
+    Blocks until everything queued so far on `stream` has ended: the result of `context.fence` or `task.stream_ptr`; None is stream 0. Lets other threads run and can be interrupted. ValueError for a number that is no stream.
     """
 
 class dep:
@@ -446,7 +446,7 @@ class context:
 
     def wait(self, ld: millstream.logical_data) -> numpy.typing.NDArray[Any] | None:
         """
-        Blocks until the content of `ld` is known and gives a copy; None for a token. Raises what tasks raised and nobody has seen yet: one as itself, several as an ExceptionGroup. PoisonedError, NotWrittenError. Other threads run, Ctrl-C works, and the context goes on.
+        Blocks until the content of `ld` is known and gives a copy; None for a token. Raises what tasks raised and nobody has seen yet: one as itself, several as an ExceptionGroup. PoisonedError, NotWrittenError, OutOfMemoryError. Other threads run, Ctrl-C works, and the context goes on.
         """
 
     def fence(self) -> int:
@@ -480,11 +480,11 @@ class context:
         """The machine of the context."""
 
     def __enter__(self) -> millstream.context:
-        """The context itself."""
+        """The context itself; UsageError after `finalize`."""
 
     def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> Literal[False]:
         """
-        `finalize`. After an exception, what it finds becomes notes of that exception.
+        `finalize`. After an exception that exception goes on, and what tasks raised and nobody has seen yet becomes notes of it.
         """
 
     def __repr__(self) -> str: ...

@@ -55,6 +55,10 @@ class LayoutError(InvalidValueError, BufferError):
     """A buffer is not C-contiguous."""
 
 
+class NumberRangeError(InvalidValueError, OverflowError):
+    """A number is too small or too large for what it is given for."""
+
+
 class OutOfRangeError(Error, IndexError):
     """An index is past the end of a list of dependencies or places."""
 

@@ -74,36 +74,51 @@ void bind_dep(nb::module_& core) {
       .def("__repr__", &repr_of);
 }
 
+[[noreturn]] void refuse(const dep_user& user, errc code, const std::string& how,
+                         const py_data* data = nullptr) {
+  const std::string task(user.symbol);
+  std::string who = task.empty() ? user.who : "task '" + task + "'";
+  if (user.site.file != nullptr) {
+    who += std::string(" (") + user.site.file + ":" + std::to_string(user.site.line) + ")";
+  }
+  throw binding_error(code, who + how,
+                      {task, data == nullptr ? std::string() : name_of(data->data), user.site});
+}
+
 }  // namespace
 
-task_dep to_task_dep(const context_state& state, nb::handle dep, source_site site,
-                     const char* who) {
+task_dep to_task_dep(const context_state& state, nb::handle dep, const dep_user& user) {
   const auto* access = as<py_dep>(dep);
   if (access == nullptr) {
-    throw error(errc::invalid_type, std::string(who) + " got an argument " + got(dep) +
-                                        "; pass accesses such as data.read() or data.rw()");
+    refuse(user, errc::invalid_type,
+           " got an argument " + got(dep) + "; pass accesses such as data.read() or data.rw()");
   }
   const auto* data = as<py_data>(access->ld);
   if (data == nullptr) {
-    throw error(errc::invalid_type, std::string(who) + " got an access to an object of type " +
-                                        class_name(access->ld) + "; it must be a logical_data");
+    refuse(user, errc::invalid_type,
+           " got an access to an object of type " + class_name(access->ld) +
+               "; it must be a logical_data");
   }
   if (data->state.get() != &state) {
-    throw error(errc::invalid_value, name_of(data->data) + " belongs to a different context than " +
-                                         who + "; register it with this context");
+    refuse(user, errc::invalid_value,
+           " uses " + name_of(data->data) +
+               ", which belongs to a different context; register it with this context",
+           data);
   }
   if (access->mode == access_mode::none) {
-    throw error(errc::invalid_value, "the access of " + std::string(who) + " to " +
-                                         name_of(data->data) +
-                                         " is AccessMode.NONE; use READ, "
-                                         "WRITE or RW");
+    refuse(user, errc::invalid_value,
+           " uses " + name_of(data->data) + " with access AccessMode.NONE; use READ, WRITE or RW",
+           data);
   }
   if (writes(access->mode) && data->data.is_readonly()) {
-    throw error(errc::invalid_value, name_of(data->data) +
-                                         " is read-only and cannot be written; "
-                                         "use read(), or register a writable copy");
+    refuse(user, errc::invalid_value,
+           " writes " + name_of(data->data) +
+               ", which is read-only and cannot be written; use read(), or register a writable "
+               "copy",
+           data);
   }
-  return {data->data, access->mode, to_data_place(access->place, "dplace", data_place{}), site};
+  return {data->data, access->mode, to_data_place(access->place, "dplace", data_place{}),
+          user.site};
 }
 
 void bind_access(nb::module_& core) {

@@ -80,7 +80,8 @@ class python_body final : public body {
   nb::object call_with(running_task& task, std::vector<PyObject*> values) const;
   void warn_of_kept(const std::vector<nb::object>& arrays) const;
   [[nodiscard]] std::string task_name() const {
-    return symbol_.empty() ? "of line " + std::to_string(site_.line) : "'" + symbol_ + "'";
+    return "task " +
+           (symbol_.empty() ? "of line " + std::to_string(site_.line) : "'" + symbol_ + "'");
   }
   void release() noexcept {
     deps_.clear();
@@ -188,8 +189,8 @@ void python_body::warn_of_kept(const std::vector<nb::object>& arrays) const {
   for (std::size_t i = 0, next = 0; i < deps_.size(); ++i) {
     if (!deps_[i].what) continue;
     if (Py_REFCNT(arrays[next++].ptr()) <= ours) continue;
-    const std::string text = "the body of task " + task_name() + " keeps its array of " +
-                             names_[i] + ", which is not valid after the task; copy it";
+    const std::string text = "the body of " + task_name() + " keeps its array of " + names_[i] +
+                             ", which is not valid after the task; copy it";
     const nb::object category = nb::module_::import_("millstream._errors").attr("ContractWarning");
     if (PyErr_WarnExplicit(category.ptr(), text.c_str(), site_.file != nullptr ? site_.file : "?",
                            static_cast<int>(site_.line), nullptr, nullptr) != 0) {
@@ -267,7 +268,7 @@ void submit_body(const std::shared_ptr<context_state>& state, const body_argumen
   std::vector<task_dep> accesses;
   accesses.reserve(deps.size());
   for (const nb::handle each : deps) {
-    accesses.push_back(to_task_dep(*state, each, site, what.who));
+    accesses.push_back(to_task_dep(*state, each, {site, what.who, what.symbol}));
   }
   auto work = std::unique_ptr<python_body, body_deleter>(new python_body(state, what, site));
   for (std::size_t i = 0; i < accesses.size(); ++i) {

@@ -11,6 +11,7 @@
 
 #include "bind.hpp"
 #include "body.hpp"
+#include "caller.hpp"
 #include "convert.hpp"
 #include "data.hpp"
 #include "task.hpp"
@@ -142,6 +143,30 @@ bool leave(py_context& self, nb::handle, nb::handle exception, nb::handle) {
   return false;
 }
 
+void raise_failures(context_state& state) {
+  const nb::object failed = take_failures(state);
+  if (failed.is_valid()) throw_python(failed);
+}
+
+// A copy; the datum has its say before there is memory for that.
+nb::object content_of(context_state& state, const py_data& data) {
+  {
+    const may_block section;
+    state.core.await_content(data.data);
+  }
+  if (!data.what) return nb::none();
+  nb::object copy = new_array(*data.what);
+  if (!copy.is_valid()) {
+    throw error(errc::out_of_memory, "wait() has no memory for a copy of " + name_of(data.data) +
+                                         " with " + std::to_string(data.what->bytes) +
+                                         " bytes; free some, or use the data in a task");
+  }
+  void* const to = address_of(copy);
+  const may_block section;
+  state.core.read_back(data.data, to);
+  return copy;
+}
+
 nb::object wait(py_context& self, nb::handle ld) {
   context_state& state = *self.state;
   check_handle(state, "wait()");
@@ -150,25 +175,25 @@ nb::object wait(py_context& self, nb::handle ld) {
     throw error(errc::invalid_type,
                 "wait() got an argument of type " + class_name(ld) + "; pass a logical_data");
   }
+  const auto details = [&] { return error_details{{}, name_of(data->data), caller_site()}; };
   if (data->state != self.state) {
-    throw error(errc::invalid_value, name_of(data->data) +
-                                         " belongs to a different context than "
-                                         "the one that waits; call wait() of its own context");
+    throw binding_error(errc::invalid_value,
+                        name_of(data->data) +
+                            " belongs to a different context than the one that waits; call "
+                            "wait() of its own context",
+                        details());
   }
-  nb::object result = data->what ? new_array(*data->what) : nb::object(nb::none());
-  void* const to = data->what ? address_of(result) : nullptr;
-  std::exception_ptr refused;
-  try {
-    const may_block section;
-    state.core.read_back(data->data, to);
-  } catch (const error& failed) {
-    if (failed.code() != errc::poisoned) throw;
-    refused = std::current_exception();
-  }
-  // Better the exceptions themselves than that data are poisoned by them.
-  const nb::object failed = take_failures(state);
-  if (failed.is_valid()) throw_python(failed);
-  if (refused) std::rethrow_exception(refused);
+  nb::object result;
+  with_details(details, [&] {
+    try {
+      result = content_of(state, *data);
+    } catch (const error& refused) {
+      // Better the exceptions themselves than that data are poisoned by them.
+      if (refused.code() == errc::poisoned) raise_failures(state);
+      throw;
+    }
+    raise_failures(state);
+  });
   return result;
 }
 
@@ -189,8 +214,15 @@ void check_callable(nb::handle function, const char* who) {
                                       class_name(function) + "; pass a callable");
 }
 
-nb::object to_tuple(nb::handle arguments) {
-  PyObject* const tuple = PySequence_Tuple(arguments.ptr());
+nb::object to_tuple(nb::handle arguments, const char* who) {
+  PyObject* const iterator = PyObject_GetIter(arguments.ptr());
+  if (iterator == nullptr) {
+    PyErr_Clear();
+    throw error(errc::invalid_type, std::string(who) + " got 'args' of type " +
+                                        class_name(arguments) + "; pass a tuple such as (x,)");
+  }
+  const nb::object items = nb::steal(iterator);
+  PyObject* const tuple = PySequence_Tuple(iterator);
   if (tuple == nullptr) throw nb::python_error();
   return nb::steal(tuple);
 }
@@ -202,7 +234,7 @@ void submit(py_context& self, nb::handle function, const nb::args& deps, nb::han
   body_arguments what;
   what.who = "submit()";
   what.function = nb::borrow(function);
-  what.arguments = to_tuple(arguments);
+  what.arguments = to_tuple(arguments, what.who);
   what.kind = task_kind::submit;
   what.place = to_exec_place(place, "place");
   what.symbol = to_name(symbol, "symbol");
@@ -216,7 +248,7 @@ void host_launch(py_context& self, const nb::args& deps, nb::handle function, nb
   body_arguments what;
   what.who = "host_launch()";
   what.function = nb::borrow(function);
-  what.arguments = arguments.is_none() ? nb::object(nb::tuple()) : to_tuple(arguments);
+  what.arguments = arguments.is_none() ? nb::object(nb::tuple()) : to_tuple(arguments, what.who);
   what.kind = task_kind::host_launch;
   what.place = exec_place::host();
   what.symbol = to_name(symbol, "symbol");
@@ -377,7 +409,8 @@ void bind_working(nb::class_<py_context>& type) {
                    "numpy.typing.NDArray[typing.Any] | None"),
            "Blocks until the content of `ld` is known and gives a copy; None for a token. Raises "
            "what tasks raised and nobody has seen yet: one as itself, several as an "
-           "ExceptionGroup. PoisonedError, NotWrittenError. Other threads run, Ctrl-C works, and "
+           "ExceptionGroup. PoisonedError, NotWrittenError, OutOfMemoryError. Other threads run, "
+           "Ctrl-C works, and "
            "the context goes on.")
       .def("fence", &fence,
            "Number of a stream that ends when everything submitted so far has ended. Does not "
@@ -414,12 +447,18 @@ void bind_watching(nb::class_<py_context>& type) {
           "machine", [](const py_context& self) { return self.state->on; },
           nb::sig("def machine(self) -> millstream.machine"), "The machine of the context.")
       .def(
-          "__enter__", [](nb::handle self) { return nb::borrow(self); },
-          nb::sig("def __enter__(self) -> millstream.context"), "The context itself.")
+          "__enter__",
+          [](nb::pointer_and_handle<py_context> self) {
+            check_live(*self.p->state, "with");
+            return nb::borrow(self.h);
+          },
+          nb::sig("def __enter__(self) -> millstream.context"),
+          "The context itself; UsageError after `finalize`.")
       .def("__exit__", &leave, "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
            nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
                    "typing.Literal[False]"),
-           "`finalize`. After an exception, what it finds becomes notes of that exception.")
+           "`finalize`. After an exception that exception goes on, and what tasks raised and "
+           "nobody has seen yet becomes notes of it.")
       .def("__repr__", &repr_of);
 }
 

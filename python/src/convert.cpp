@@ -22,10 +22,36 @@ nb::object to_int_object(nb::handle what, const char* argument) {
   return nb::steal(number);
 }
 
+// The Python error is out of the range of a C type.
+[[noreturn]] void fail_range(const char* argument, nb::handle number) {
+  PyErr_Clear();
+  const nb::object zero = nb::int_(0);
+  const bool negative = PyObject_RichCompareBool(number.ptr(), zero.ptr(), Py_LT) == 1;
+  throw binding_error(errc::invalid_value,
+                      std::string("'") + argument +
+                          (negative ? "' is negative or has more than 64 bits; pass an integer "
+                                      "from 0"
+                                    : "' has more than 64 bits; pass a smaller integer"),
+                      {}, "NumberRangeError");
+}
+
 }  // namespace
 
 std::string class_name(nb::handle what) {
   return nb::cast<std::string>(what.type().attr("__name__"));
+}
+
+std::string short_repr(nb::handle what) {
+  constexpr std::size_t most = 60;
+  std::string text;
+  try {
+    text = nb::repr(what).c_str();
+  } catch (nb::python_error&) {
+    return "an object of type " + class_name(what);
+  }
+  text = text.substr(0, text.find('\n'));
+  if (text.size() > most) text = text.substr(0, most) + "...";
+  return text;
 }
 
 std::string_view to_text(nb::handle what, const char* argument) {
@@ -33,7 +59,12 @@ std::string_view to_text(nb::handle what, const char* argument) {
   Py_ssize_t size = 0;
   const char* const text = PyUnicode_AsUTF8AndSize(what.ptr(), &size);
   if (text == nullptr) throw nb::python_error();
-  return {text, static_cast<std::size_t>(size)};
+  const std::string_view found(text, static_cast<std::size_t>(size));
+  if (found.find('\0') != found.npos) {
+    throw error(errc::invalid_value, std::string("'") + argument +
+                                         "' has a NUL character, which ends names; leave it out");
+  }
+  return found;
 }
 
 std::string_view to_name(nb::handle what, const char* argument) {
@@ -43,14 +74,14 @@ std::string_view to_name(nb::handle what, const char* argument) {
 std::int64_t to_integer(nb::handle what, const char* argument) {
   const nb::object number = to_int_object(what, argument);
   const long long value = PyLong_AsLongLong(number.ptr());
-  if (value == -1 && PyErr_Occurred()) throw nb::python_error();
+  if (value == -1 && PyErr_Occurred()) fail_range(argument, number);
   return value;
 }
 
 std::size_t to_index(nb::handle what, const char* argument) {
   const nb::object number = to_int_object(what, argument);
   const std::size_t value = PyLong_AsSize_t(number.ptr());
-  if (value == static_cast<std::size_t>(-1) && PyErr_Occurred()) throw nb::python_error();
+  if (value == static_cast<std::size_t>(-1) && PyErr_Occurred()) fail_range(argument, number);
   return value;
 }
 

@@ -21,13 +21,16 @@ template <class T>
 
 /// "int" for 3, for messages.
 [[nodiscard]] std::string class_name(nb::handle what);
-/// The text of a str; the view lives as long as the object. TypeError otherwise.
+/// What Python shows of it, cut to one short line, for messages.
+[[nodiscard]] std::string short_repr(nb::handle what);
+/// The text of a str; the view lives as long as the object. TypeError for others, ValueError for a
+/// NUL character.
 [[nodiscard]] std::string_view to_text(nb::handle what, const char* argument);
 /// Like `to_text`, and "" for None.
 [[nodiscard]] std::string_view to_name(nb::handle what, const char* argument);
-/// Anything with `__index__`. TypeError otherwise, OverflowError out of the range of int64.
+/// Anything with `__index__`. TypeError otherwise, NumberRangeError out of the range of int64.
 [[nodiscard]] std::int64_t to_integer(nb::handle what, const char* argument);
-/// An index from 0: TypeError, OverflowError for negative ones.
+/// An index from 0: TypeError, NumberRangeError for negative ones.
 [[nodiscard]] std::size_t to_index(nb::handle what, const char* argument);
 
 /// An exec_place, or what `_as_stf_exec_place()` of the object gives. Null if it is neither.

@@ -85,7 +85,7 @@ std::string_view shortest_pattern(std::string_view element) {
 
 void fill(const std::shared_ptr<context_state>& state, nb::handle target, nb::handle value,
           exec_place place) {
-  const task_dep dep = to_task_dep(*state, target, caller_site(), "logical_data_full()");
+  const task_dep dep = to_task_dep(*state, target, {caller_site(), "logical_data_full()", {}});
   const nb::bytes element(nb::object(value.attr("tobytes")()));
   const std::string_view pattern = shortest_pattern({element.c_str(), element.size()});
   if (!pattern.empty()) {
@@ -107,6 +107,17 @@ void fill(const std::shared_ptr<context_state>& state, nb::handle target, nb::ha
     return;
   }
   submit_body(state, call, nb::make_tuple(target));
+}
+
+// An array of rank 0 with the value.
+nb::object element_of(nb::handle value, const nb::object& dtype) {
+  try {
+    return nb::module_::import_("numpy").attr("full")(nb::tuple(), value, "dtype"_a = dtype);
+  } catch (nb::python_error& refused) {
+    throw_instead_of(refused, "logical_data_full() cannot make one element of dtype " +
+                                  std::string(nb::str(dtype).c_str()) + " out of " +
+                                  short_repr(value) + "; pass a scalar that fits the dtype");
+  }
 }
 
 }  // namespace
@@ -157,7 +168,7 @@ py_data make_full(const std::shared_ptr<context_state>& state, nb::handle shape,
                 "exec_place.host() cannot fill data; leave exec_place out, "
                 "or submit a function that fills it");
   }
-  const nb::object value = numpy.attr("full")(nb::tuple(), fill_with.value, "dtype"_a = dtype);
+  const nb::object value = element_of(fill_with.value, dtype);
   py_data made = make_empty(state, shape, dtype, fill_with.name);
   const nb::object handle = nb::cast(std::move(made));
   fill(state, nb::cast(py_dep{handle, access_mode::write, nb::borrow(fill_with.where)}), value,

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <millstream/untyped.hpp>
 
@@ -35,10 +36,16 @@ struct py_dep {
 /// "'x'" or "data 3", for messages.
 [[nodiscard]] std::string name_of(const untyped_data& data);
 
+/// Whose access it is: for the engine its line, for messages its name.
+struct dep_user {
+  source_site site;
+  const char* who = "";  ///< where there is no name
+  std::string_view symbol;
+};
 /// The access for the engine, with all checks: TypeError for what is no dep of a logical_data,
 /// ValueError for data of a different context and for writing to read-only data.
-[[nodiscard]] task_dep to_task_dep(const context_state& state, nb::handle dep, source_site site,
-                                   const char* who);
+[[nodiscard]] task_dep to_task_dep(const context_state& state, nb::handle dep,
+                                   const dep_user& user);
 /// The datum of a dep that `to_task_dep` accepted.
 [[nodiscard]] inline const nb::object& data_object(nb::handle dep) {
   return nb::inst_ptr<py_dep>(dep)->ld;

@@ -6,6 +6,7 @@
 #include <nanobind/stl/string.h>
 
 #include "bind.hpp"
+#include "caller.hpp"
 
 namespace millstream::python {
 namespace {
@@ -81,8 +82,10 @@ nb::object from_error(const error& what, const error_details& details) {
   }
   const auto* detailed = dynamic_cast<const binding_error*>(&what);
   const bool named = detailed != nullptr && detailed->python_class != nullptr;
-  nb::object made = make_exception(named ? detailed->python_class : class_of(what.code()),
-                                   what.what(), detailed != nullptr ? detailed->details : details);
+  error_details known = detailed != nullptr ? detailed->details : details;
+  if (known.site.file == nullptr) known.site = details.site;
+  nb::object made =
+      make_exception(named ? detailed->python_class : class_of(what.code()), what.what(), known);
   const auto* nested = dynamic_cast<const std::nested_exception*>(&what);
   if (nested != nullptr && nested->nested_ptr()) {
     const nb::object cause = to_python(nested->nested_ptr(), {});
@@ -101,7 +104,7 @@ void translate(const std::exception_ptr& what, void*) {
   } catch (const error& known) {
     // The handler of the signal has left its exception.
     if (known.code() == errc::interrupted && PyErr_Occurred()) return;
-    set_pending(from_error(known, {}));
+    set_pending(from_error(known, {{}, {}, caller_site()}));
   } catch (const python_exception& user) {
     set_pending(value_of(user));
   }
@@ -165,6 +168,14 @@ nb::object combine(const std::vector<failure>& failures) {
     found.append(nb::make_tuple(exception, decode(note_of(each).c_str())));
   }
   return nb::module_::import_("millstream._errors").attr("_combine")(found);
+}
+
+void throw_instead_of(nb::python_error& raised, const std::string& text) {
+  if (raised.matches(PyExc_OverflowError))
+    throw binding_error(errc::invalid_value, text, {}, "NumberRangeError");
+  if (raised.matches(PyExc_ValueError)) throw error(errc::invalid_value, text);
+  if (raised.matches(PyExc_TypeError)) throw error(errc::invalid_type, text);
+  throw;
 }
 
 void throw_python(const nb::object& exception) {

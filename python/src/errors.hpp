@@ -66,6 +66,11 @@ void with_details(Details&& details, Call&& call);
 /// Null for none. The lock is held.
 [[nodiscard]] nb::object combine(const std::vector<failure>& failures);
 
+/// Throws `text` instead of an exception of Python's or NumPy's, as our exception of the same
+/// built-in type: ValueError, TypeError, OverflowError. Others go on as they are. Called while
+/// `raised` is being handled.
+[[noreturn]] void throw_instead_of(nb::python_error& raised, const std::string& text);
+
 /// Throws `exception` as what it is, with the traceback it has.
 [[noreturn]] void throw_python(const nb::object& exception);
 

@@ -37,9 +37,10 @@ std::string to_machine_name(nb::handle name) {
 int to_device_count(nb::handle devices) {
   if (devices.is_none()) return 0;
   const std::int64_t count = to_integer(devices, "devices");
-  if (count < 1 || count > 1024) {
+  if (count < 1 || count > most_devices) {
     throw error(errc::invalid_value, "a machine cannot have " + std::to_string(count) +
-                                         " devices; pass 1 to 1024, or None for the default");
+                                         " devices; choose 1 to " + std::to_string(most_devices) +
+                                         ", or leave the number out for the default");
   }
   return static_cast<int>(count);
 }
@@ -108,7 +109,7 @@ void bind_machine(nb::module_& core) {
           nb::sig("def __new__(cls, name: str | None = None, *, devices: int | None = None, "
                   "seed: int | None = None) -> machine"),
           "`name`: ``\"host\"``, ``\"null\"``; None is the default (``MILLSTREAM_MACHINE``, else "
-          "the host machine). `devices`: number of simulated devices, 1 to 1024; None is the "
+          "the host machine). `devices`: number of devices, 1 to 64; None is the "
           "default (``MILLSTREAM_HOST_DEVICES``). `seed`: choose among the legal orders of "
           "execution by this number. ValueError for an unknown name or a bad number.")
       .def(
@@ -129,10 +130,11 @@ void bind_machine(nb::module_& core) {
                    "Calls of the backend so far by name, where the machine counts them (null); "
                    "else empty.")
       .def("__repr__", &py_machine::repr);
-  core.def("synchronize", &synchronize_stream, "stream"_a,
-           nb::sig("def synchronize(stream: int | object) -> None"),
+  core.def("synchronize", &synchronize_stream, "stream"_a.none(),
+           nb::sig("def synchronize(stream: int | object | None) -> None"),
            "Blocks until everything queued so far on `stream` has ended: the result of "
-           "`context.fence` or `task.stream_ptr`. Lets other threads run and can be interrupted. "
+           "`context.fence` or `task.stream_ptr`; None is stream 0. Lets other threads run and can "
+           "be interrupted. "
            "ValueError for a number that is no stream.");
 }
 

@@ -7,6 +7,7 @@
 #include <millstream/error.hpp>
 
 #include "convert.hpp"
+#include "errors.hpp"
 
 namespace millstream::python {
 namespace {
@@ -96,7 +97,12 @@ Py_ssize_t to_extent(nb::handle element) {
   }
   const nb::object keep = nb::steal(number);
   const Py_ssize_t extent = PyLong_AsSsize_t(number);
-  if (extent == -1 && PyErr_Occurred()) throw nb::python_error();
+  if (extent == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    throw binding_error(errc::invalid_value,
+                        "an extent of a shape has more than 63 bits; split the data into parts", {},
+                        "NumberRangeError");
+  }
   if (extent <= 0) {
     throw error(errc::invalid_value, "extent " + std::to_string(extent) +
                                          " of a shape is not positive; use extents from 1");
@@ -145,8 +151,14 @@ nb::object to_dtype(nb::handle what) {
   static constinit PyObject* float64 = nullptr;
   if (float64 == nullptr) float64 = nb::object(dtype_type.get()("float64")).release().ptr();
   if (!what.is_valid()) return nb::borrow(float64);
-  nb::object dtype =
-      what.type().is(dtype_type.get()) ? nb::borrow(what) : nb::object(dtype_type.get()(what));
+  nb::object dtype;
+  try {
+    dtype =
+        what.type().is(dtype_type.get()) ? nb::borrow(what) : nb::object(dtype_type.get()(what));
+  } catch (nb::python_error& unknown) {
+    throw_instead_of(unknown, "dtype " + short_repr(what) +
+                                  " is none that NumPy knows; pass one such as numpy.float64");
+  }
   refuse_objects(dtype);
   return dtype;
 }
@@ -216,7 +228,12 @@ nb::object array_over(const layout& what, void* memory, bool writable, nb::handl
 
 nb::object new_array(const layout& what) {
   static constinit lazy_name empty("numpy", "empty");
-  return empty.get()(what.shape, what.dtype);
+  try {
+    return empty.get()(what.shape, what.dtype);
+  } catch (nb::python_error& full) {
+    if (!full.matches(PyExc_MemoryError)) throw;
+  }
+  return {};
 }
 
 bool is_array(nb::handle what) {

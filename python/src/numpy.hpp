@@ -37,7 +37,7 @@ using layout_ptr = std::shared_ptr<const layout>;
 /// An array over memory of somebody else; `base` (may be null) is kept alive by it.
 [[nodiscard]] nb::object array_over(const layout& what, void* memory, bool writable,
                                     nb::handle base);
-/// A new array without content.
+/// A new array without content; null where the process has no memory for it.
 [[nodiscard]] nb::object new_array(const layout& what);
 [[nodiscard]] bool is_array(nb::handle what);
 /// Address of the first element of a C-contiguous array.

@@ -38,8 +38,30 @@ nb::object array_of_buffer(nb::handle buffer) {
   return array;
 }
 
+// NumPy takes a null address for "allocate yourself", and half an interface for something else.
+void check_interface(nb::handle what) {
+  const nb::object interface = what.attr("__array_interface__");
+  if (PyDict_Check(interface.ptr()) == 0) {
+    throw error(errc::invalid_type, "__array_interface__ of type " + class_name(what) + " is of " +
+                                        "type " + class_name(interface) + "; it must be a dict");
+  }
+  const nb::object data = interface.attr("get")("data");
+  if (PyTuple_Check(data.ptr()) == 0 || nb::len(data) == 0) return;
+  const nb::object address = data[0];
+  if (PyLong_Check(address.ptr()) == 0 || PyObject_IsTrue(address.ptr()) != 0) return;
+  throw error(errc::invalid_value, "__array_interface__ of type " + class_name(what) +
+                                       " has a null address; give that of its first element");
+}
+
 nb::object array_of_interface(nb::handle what) {
-  nb::object array = as_array(what);
+  check_interface(what);
+  nb::object array;
+  try {
+    array = as_array(what);
+  } catch (nb::python_error& refused) {
+    throw_instead_of(refused, "__array_interface__ of type " + class_name(what) +
+                                  " is not as NumPy describes it; pass numpy.asarray(x)");
+  }
   if (nb::cast<bool>(array.attr("flags").attr("owndata"))) {
     throw error(errc::invalid_type, "__array_interface__ of type " + class_name(what) +
                                         " does not give its own memory; pass numpy.asarray(x) and "

@@ -23,8 +23,13 @@ auto details_of(const py_task& self) {
 }
 
 void add_dep(py_task& self, nb::handle dep) {
-  self.core.add_dep(to_task_dep(*self.state, dep, self.site, "a task"));
+  self.core.add_dep(to_task_dep(*self.state, dep, {self.site, "a task", self.symbol}));
   self.data.push_back(data_object(dep));
+}
+
+void set_symbol(py_task& self, std::string_view symbol) {
+  self.core.set_symbol(symbol);
+  self.symbol = symbol;
 }
 
 void set_exec_place(py_task& self, nb::handle place) {
@@ -150,7 +155,7 @@ py_task::~py_task() {
 py_task make_task(const std::shared_ptr<context_state>& state, const nb::args& parts,
                   nb::handle symbol) {
   py_task made(state, caller_site());
-  if (!symbol.is_none()) made.core.set_symbol(to_text(symbol, "symbol"));
+  if (!symbol.is_none()) set_symbol(made, to_text(symbol, "symbol"));
   made.data.reserve(parts.size());
   bool placed = false;
   for (const nb::handle part : parts) {
@@ -184,8 +189,8 @@ void bind_task(nb::module_& core) {
            "Where the task runs; before `start`.")
       .def(
           "set_symbol",
-          [](py_task& self, nb::handle name) { self.core.set_symbol(to_text(name, "name")); },
-          "name"_a, nb::sig("def set_symbol(self, name: str) -> None"),
+          [](py_task& self, nb::handle name) { set_symbol(self, to_text(name, "name")); }, "name"_a,
+          nb::sig("def set_symbol(self, name: str) -> None"),
           "Names the task in messages and graphs; before `start`.")
       .def("start", &start,
            "Makes the data ready. Waits for them on host devices, letting other threads run. "

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <millstream/untyped.hpp>
@@ -27,6 +28,7 @@ struct py_task {
   std::unique_ptr<body_scope> scope;       ///< while it is open, on machines with native calls
   nb::object tuple;                        ///< what `args()` gave
   source_site site;
+  std::string symbol;  ///< "" = none
 };
 
 /// `context.task(*parts, symbol)`: deps in the order given and at most one execution place.

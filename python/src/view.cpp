@@ -236,8 +236,8 @@ argument_home home_of(const context_state& in, data_place wanted, int device) no
 }
 
 std::string lease::message(std::size_t index) const {
-  std::string text = "a view of " + (index < data.size() ? data[index] : "data") +
-                     " was used after its task " + task;
+  std::string text =
+      "a view of " + (index < data.size() ? data[index] : "data") + " was used after its " + task;
   if (site.file != nullptr) {
     text += std::string(" (") + site.file + ":" + std::to_string(site.line) + ")";
   }

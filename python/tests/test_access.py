@@ -58,6 +58,6 @@ def test_free_functions_do_not_get_around_read_only(ctx):
     source = np.ones(2)
     source.flags.writeable = False
     data = ctx.logical_data(source, name="fixed")
-    with pytest.raises(ValueError, match="'fixed' is read-only"):
+    with pytest.raises(ValueError, match="writes 'fixed', which is read-only"):
         ctx.task(stf.write(data))
     assert source.tolist() == [1, 1]

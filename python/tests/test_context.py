@@ -65,6 +65,8 @@ def test_every_call_after_finalize_raises(host):
     for call in calls:
         with pytest.raises(stf.UsageError, match=r"was finalized; open a new one"):
             call()
+    with pytest.raises(stf.UsageError, match=r"was finalized; open a new one"), ctx:
+        pass
     assert ctx.check_errors() is None
     assert "finalized" in repr(ctx)
     assert ctx.graph().nodes == []

@@ -29,6 +29,7 @@ def test_unknown_name_lists_the_known_ones():
     [
         ({"devices": 0}, ValueError),
         ({"devices": -1}, ValueError),
+        ({"devices": 65}, ValueError),
         ({"devices": 2.0}, TypeError),
         ({"seed": -1}, ValueError),
         ({"seed": "1"}, TypeError),
@@ -37,6 +38,14 @@ def test_unknown_name_lists_the_known_ones():
 def test_bad_option_is_refused(options, error):
     with pytest.raises(error, match=next(iter(options)) + "|devices"):
         stf.machine("host", **options)
+
+
+@pytest.mark.parametrize("count", [0, 65, 100])
+def test_device_count_has_one_limit(count):
+    text = rf"cannot have {count} devices; choose 1 to 64, or leave the number out for the default"
+    with pytest.raises(ValueError, match=text):
+        stf.machine("host", devices=count)
+    assert stf.machine("null", devices=64).device_count == 64
 
 
 def test_name_must_be_a_str():
@@ -87,6 +96,8 @@ def test_synchronize_refuses_what_is_no_stream():
         stf.synchronize("1")
     with pytest.raises(ValueError, match="out of range"):
         stf.synchronize(-1)
+    with pytest.raises(ValueError, match="stream 0 does not exist"):
+        stf.synchronize(None)
 
 
 def test_cuda_stream_is_an_int_with_the_protocol():

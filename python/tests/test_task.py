@@ -135,7 +135,7 @@ def test_read_and_write_dependencies_wait_for_each_other(ctx, x, gate):
 
 @pytest.mark.parametrize("what", [3, "x", None, object()], ids=lambda what: type(what).__name__)
 def test_other_arguments_are_a_type_error(ctx, what):
-    with pytest.raises(TypeError, match=r"a task got an argument of type .*data\.read\(\)"):
+    with pytest.raises(TypeError, match=r"^a task \(.*\) got an argument of type .*data\.read\(\)"):
         ctx.task(what)
 
 

@@ -152,6 +152,32 @@ def test_ctrl_c_interrupts_a_blocked_call(ctx, gate, call):
     assert ctx.wait(data)[0] == 1
 
 
+@pytest.mark.parametrize("call", ["submit", "host_launch"])
+def test_ctrl_c_interrupts_a_submission_behind_an_open_task(ctx, gate, call):
+    data = ctx.logical_data(np.zeros(1))
+    interrupt, opened = interrupt_when_blocked("<lambda>"), threading.Event()
+
+    def owner():
+        with ctx.task(stf.exec_place.host(), data.rw()) as (a,):
+            opened.set()
+            interrupt(gate)
+            a += 1
+
+    thread = threading.Thread(target=owner)
+    thread.start()
+    opened.wait()
+    submit = {
+        "submit": lambda: ctx.submit(print, data.rw()),
+        "host_launch": lambda: ctx.host_launch(data.rw(), fn=print),
+    }[call]
+    with pytest.raises(KeyboardInterrupt):
+        submit()
+    gate.open()
+    thread.join()
+    ctx.host_launch(data.rw(), fn=lambda a: np.multiply(a, 10, out=a))
+    assert ctx.wait(data)[0] == 10
+
+
 def test_signal_handlers_that_return_do_not_end_the_wait(ctx, gate):
     data, handled = ctx.logical_data(np.zeros(1)), []
     before = signal.signal(signal.SIGUSR1, lambda *_: (handled.append(1), gate.open()))
