@@ -14,6 +14,10 @@ KERNELS = {"host": ["kernels_cpu"], "cuda": ["kernels_torch", "kernels_cupy"]}
 
 class OneLineParser(argparse.ArgumentParser):
     def error(self, message):
+        # Those of the types below say what is allowed; argparse's own do not.
+        if "; " not in message:
+            names = [name for action in self._actions for name in action.option_strings]
+            message += "; the options are " + " ".join(n for n in names if n.startswith("--"))
         fail(message)
 
 
@@ -78,6 +82,8 @@ def kernels(chosen):
 
 
 def folder(text):
+    if not text:
+        raise argparse.ArgumentTypeError("'' is not allowed; give the name of a folder")
     path = Path(text)
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -13,8 +13,8 @@ def solve(digits, gamma, ridge):
     """The weights by `cho_factor` and `cho_solve`."""
     images = digits.train
     matrix = np.empty((len(images), len(images)))
-    # One thread: with two, the OpenBLAS 0.3.30 in SciPy's wheels writes past its buffer in the rank
-    # update of matrices from about 14,000 rows on, and sometimes crashes.
+    # One thread: with two, and the OpenBLAS 0.3.30 of SciPy's wheels, the process was seen to crash
+    # here in some runs with matrices of about 14,000 rows and more.
     with threadpool_limits(1, user_api="blas"):
         for start in range(0, len(images), _ROWS):
             part = slice(start, start + _ROWS)

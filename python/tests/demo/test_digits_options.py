@@ -9,6 +9,11 @@ import progress
 import pytest
 from tiles import BlockCyclic
 
+OPTIONS = (
+    "the options are --help --machine --library --devices --tile --samples --augment --seed --out "
+    "--no-trace --no-sequential --no-reference"
+)
+
 
 @pytest.mark.parametrize(
     ("arguments", "text"),
@@ -24,7 +29,10 @@ from tiles import BlockCyclic
         (["--seed", "-1"], "'-1' is not allowed; give a whole number from 0 to 4294967295"),
         (["--machine", "toaster"], "'toaster' is not allowed; give one of 'host', 'cuda'"),
         (["--library", "jax"], "'jax' is not allowed; give one of 'torch', 'cupy'"),
-        (["--colour"], "unrecognized arguments: --colour"),
+        (["--colour"], f"unrecognized arguments: --colour; {OPTIONS}"),
+        (["extra"], f"unrecognized arguments: extra; {OPTIONS}"),
+        (["--tile"], f"argument --tile: expected one argument; {OPTIONS}"),
+        (["--out", ""], "argument --out: '' is not allowed; give the name of a folder"),
         (["--out", "/proc/none"], "give a folder that can be written to"),
     ],
 )
