@@ -11,7 +11,8 @@ namespace {
 
 void move_axis(const copy_request& request, std::uint32_t axis, std::byte* to,
                const std::byte* from) noexcept {
-  if (axis + 1 == request.rank) {
+  // The second bound is for compilers that unroll the recursion.
+  if (axis + 1 == request.rank || axis + 1 == max_block_rank) {
     std::memcpy(to, from, request.extents[axis]);
     return;
   }

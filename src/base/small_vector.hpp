@@ -2,6 +2,7 @@
 /// A vector that keeps its first elements inside itself.
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -124,7 +125,8 @@ class small_vector {
 
   template <class... Args>
   T& grow_and_add(Args&&... args) {
-    const std::size_t room = std::size_t{capacity_} * 2;
+    // The capacity is never below `Inline`; compilers that warn of empty blocks have to be told.
+    const std::size_t room = std::max<std::size_t>(capacity_, Inline) * 2;
     T* fresh = allocate(room);
     // Made before the old elements move, because the arguments may refer to one of them.
     T* added = std::construct_at(fresh + size_, std::forward<Args>(args)...);
