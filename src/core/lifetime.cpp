@@ -433,6 +433,8 @@ bool synchronize_leased(std::uint64_t stream) {
 }
 
 void synchronize_adopted(machine& on, std::uint64_t stream) {
+  // A machine that runs nothing has no streams of others and nothing to wait for.
+  if (!on.has(backend::capability::values)) return;
   const adopted_queue what = on.adopt(stream, /*one_thread=*/true);
   auto mark = on.take_event();
   if (!mark) check(mark.take_status());

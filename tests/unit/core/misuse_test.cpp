@@ -174,6 +174,14 @@ TEST_F(Misuse, StreamNumberThatIsNone) {
   EXPECT_EQ(thrown([&] { synchronize(~std::uint64_t{0}); }), errc::invalid_value);
 }
 
+TEST_F(Misuse, FenceIsAStreamToWaitForOnEveryMachine) {
+  for (const char* name : {"host", "null"}) {
+    untyped_context other = open(name, 1);
+    EXPECT_NO_THROW(synchronize(other.fence())) << name;
+    other.finalize();
+  }
+}
+
 TEST_F(Misuse, HandleAfterItsContext) {
   untyped_data left;
   {
