@@ -44,8 +44,8 @@ class MILLSTREAM_API machine {
   /// The device a task without a place runs on: the caller's current one on a GPU machine, else 0.
   [[nodiscard]] int current_device() const noexcept;
   /// Where memory is that somebody else allocated: a device or managed memory of this machine, else
-  /// the host.
-  [[nodiscard]] data_place home_of(const void* address) const noexcept;
+  /// the host. Throws error(invalid_value) for a GPU that is not one of its devices.
+  [[nodiscard]] data_place home_of(const void* address) const;
   /// Number of a stream of that device which no task uses, always the same: for libraries that want
   /// one to hand memory over. Throws error(invalid_value) for a device the machine lacks.
   [[nodiscard]] std::uint64_t hand_over_stream(int device) const;

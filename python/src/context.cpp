@@ -200,7 +200,8 @@ nb::object wait(py_context& self, nb::handle ld) {
 std::uint64_t fence(py_context& self) {
   check_handle(*self.state, "fence()");
   const may_block section;
-  return self.state->core.fence();
+  const std::uint64_t number = self.state->core.fence();
+  return self.state->caller_stream.value_or(number);  // 0 stays 0
 }
 
 py_task task(py_context& self, const nb::args& parts, nb::handle symbol) {
@@ -413,8 +414,8 @@ void bind_working(nb::class_<py_context>& type) {
            "Ctrl-C works, and "
            "the context goes on.")
       .def("fence", &fence,
-           "Number of a stream that ends when everything submitted so far has ended. Does not "
-           "block; see `synchronize`.")
+           "Number of a stream that ends when everything submitted so far has ended, on a caller's "
+           "stream that one. Does not block; see `synchronize`.")
       .def("check_errors", &check_errors,
            "Raises the oldest exception of a task that nobody has seen yet, if there is one.")
       .def("finalize", &finalize,

@@ -37,9 +37,9 @@ class machine {
   /// number known to be no stream, `unsupported` where there are no native streams.
   [[nodiscard]] virtual result<int> device_of_stream(std::uint64_t native_stream);
 
-  /// Where memory is that somebody else allocated: `host` for all that the machine does not know.
-  /// Legal under capture.
-  [[nodiscard]] virtual memory_home home_of(const void* /*address*/) noexcept {
+  /// Where memory is that somebody else allocated: `host` for all that the machine does not know,
+  /// `invalid_value` for a device that is not one of its. Legal under capture.
+  [[nodiscard]] virtual result<memory_home> home_of(const void* /*address*/) {
     return memory_home::host;
   }
 

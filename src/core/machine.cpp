@@ -241,8 +241,10 @@ int machine::current_device() const noexcept {
   return state_->driver().current_device();
 }
 
-data_place machine::home_of(const void* address) const noexcept {
-  const backend::memory_home home = state_->driver().home_of(address);
+data_place machine::home_of(const void* address) const {
+  auto found = state_->driver().home_of(address);
+  if (!found) throw error(found.why().code(), found.why().text());
+  const backend::memory_home home = found.value();
   if (home == backend::memory_home::host) return data_place::host();
   if (home == backend::memory_home::managed) return data_place::managed();
   return data_place::device(static_cast<int>(home));

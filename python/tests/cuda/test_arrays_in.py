@@ -124,6 +124,15 @@ def test_place_is_that_of_the_pointer(ctx, two_devices, driver):
     assert ctx.stats()["copies"] == 2
 
 
+def test_gpu_that_is_no_device_of_the_machine_is_refused(two_devices, driver):
+    driver.use(driver.primary(1))
+    on_one = DeviceArray(driver, np.ones(4))
+    driver.use(driver.primary(0))
+    with stf.context(machine=stf.machine("cuda", devices=1)) as ctx:
+        with pytest.raises(ValueError, match="memory of GPU 1, but has only 1 devices"):
+            ctx.logical_data(on_one)
+
+
 def test_managed_memory_is_everybodys(ctx, machine, driver):
     if "managed" not in machine.capabilities:
         pytest.skip("needs managed memory")

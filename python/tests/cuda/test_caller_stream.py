@@ -51,9 +51,10 @@ def test_zero_is_the_default_stream(any_order, driver, machine):
     data = ctx.logical_data(array)
     with ctx.task(data.rw()) as t:
         driver.scale(t.stream_ptr(), t.get_arg(0), 2, COUNT)
+    assert ctx.fence() == 0
     ctx.finalize()
     driver.scale(LEGACY, array.pointer, 3, COUNT)
-    driver.synchronize(LEGACY)
+    stf.synchronize(0)
     assert array.get().tolist() == [24] * COUNT
 
 

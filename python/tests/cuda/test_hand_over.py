@@ -70,6 +70,7 @@ def test_overwriting_task_comes_after_the_producer(any_order, driver, machine, p
         data = ctx.logical_data(array)
         with ctx.task(data.write()) as t:
             driver.fill(t.stream_ptr(), t.get_arg(0), 9, COUNT)
+    driver.synchronize(producer)
     assert array.get().tolist() == [9] * COUNT
 
 

@@ -47,7 +47,7 @@ class machine final : public backend::machine {
   [[nodiscard]] backend::device& host() noexcept override { return host_; }
   [[nodiscard]] int current_device() noexcept override;
   [[nodiscard]] result<int> device_of_stream(std::uint64_t native_stream) override;
-  [[nodiscard]] memory_home home_of(const void* address) noexcept override;
+  [[nodiscard]] result<memory_home> home_of(const void* address) override;
 
   status register_memory(void* block, std::size_t bytes) override;
   status unregister_memory(void* block) override;
@@ -108,16 +108,19 @@ result<int> machine::device_of_stream(std::uint64_t native_stream) {
                 base::cat(who_, " was given a stream of a device it does not have"));
 }
 
-/// The device with that number of the driver's, as a place in `devices`.
-memory_home home_of_ordinal(const machine_state& state, int ordinal) noexcept {
+/// Memory of the device with that number of the driver's.
+result<memory_home> home_of_ordinal(const machine_state& state, int ordinal) {
   for (const std::unique_ptr<device_state>& each : state.devices) {
     if (static_cast<int>(each->ordinal()) == ordinal) return backend::device_memory(each->index());
   }
-  return memory_home::host;
+  return status(errc::invalid_value,
+                base::cat(machine_name(), " was given memory of GPU ", ordinal, ", but has only ",
+                          state.devices.size(), " devices; open it with more"));
 }
 
-memory_home machine::home_of(const void* address) noexcept {
-  if (base::forked_child() || address == nullptr) return memory_home::host;
+result<memory_home> machine::home_of(const void* address) {
+  if (base::forked_child()) return call_gate::refuse_child(who_);
+  if (address == nullptr) return memory_home::host;
   // For memory it does not know the driver clears the answers and reports success.
   auto type = abi::memory_type{};
   std::uint32_t managed = 0;  // the driver writes one byte of it
@@ -133,7 +136,7 @@ memory_home machine::home_of(const void* address) noexcept {
   }
   if (managed != 0 && state_->bits.has(capability::managed)) return memory_home::managed;
   if (type != abi::memory_type::on_device && managed == 0) return memory_home::host;
-  return home_of_ordinal(*state_, ordinal);
+  return guarded(who_, [&] { return home_of_ordinal(*state_, ordinal); });
 }
 
 status machine::register_memory(void* block, std::size_t bytes) {
