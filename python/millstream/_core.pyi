@@ -298,7 +298,7 @@ class stf_cai:
 
 class task:
     """
-    A task whose body is written between `start` and `end`, or inside `with`. On host devices the body is ordinary Python: `start` waits until the data are ready. A body that raises fails the task: data it was to write are poisoned.
+    A task whose body is written between `start` and `end`, or inside `with`. On a GPU it launches work on `stream_ptr`; from the first look at that or at an argument until the end, the device of the task is current. On host devices the body is ordinary Python: `start` waits until the data are ready. A body that raises fails the task: data it was to write are poisoned.
     """
 
     def add_dep(self, dep: dep) -> None:
@@ -451,7 +451,7 @@ class context:
 
     def fence(self) -> int:
         """
-        Number of a stream that ends when everything submitted so far has ended. Does not block; see `synchronize`.
+        Number of a stream that ends when everything submitted so far has ended, on a caller's stream that one. Does not block; see `synchronize`.
         """
 
     def check_errors(self) -> None:

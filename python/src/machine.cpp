@@ -67,9 +67,7 @@ nb::dict call_counts(py_machine& self) {
 }
 
 void synchronize_stream(nb::handle stream) {
-  constexpr std::uint64_t legacy_default = 1;
-  std::uint64_t number = to_stream(stream);
-  if (number == 0) number = legacy_default;
+  const std::uint64_t number = to_stream(stream);
   const may_block section;
   synchronize(number);
 }

@@ -43,9 +43,6 @@ void start(py_task& self) {
   with_details(details_of(self), [&self] {
     const may_block section;
     self.core.start();
-    if (self.state->native_memory) {
-      self.scope = std::make_unique<body_scope>(self.state, self.core.call());
-    }
   });
 }
 
@@ -100,9 +97,16 @@ bool leave(py_task& self, nb::handle type, nb::handle value, nb::handle) {
   return false;
 }
 
+// A body that looks at nothing launches nothing, and pays nothing.
+body_scope& scope_of(py_task& self, const body_call& call) {
+  if (!self.scope) self.scope = std::make_unique<body_scope>(self.state, call);
+  return *self.scope;
+}
+
 argument_list& arguments(py_task& self) {
   if (self.arguments) return *self.arguments;
   const body_call call = self.core.call();
+  if (self.state->native_memory) scope_of(self, call);
   std::vector<argument_list::entry> entries;
   entries.reserve(self.data.size());
   for (std::size_t i = 0; i < self.data.size(); ++i) {
@@ -127,11 +131,14 @@ nb::object args(py_task& self) {
 
 nb::object stream_ptr(py_task& self) {
   const body_call call = self.core.call();
-  return from_stream(self.scope ? self.scope->stream() : call.queue);
+  return from_stream(self.state->native_memory ? scope_of(self, call).stream() : call.queue);
 }
 
 std::uintptr_t get_arg(py_task& self, nb::handle index) {
-  return reinterpret_cast<std::uintptr_t>(self.core.pointer(to_index(index, "index")));
+  const std::size_t number = to_index(index, "index");
+  const auto address = reinterpret_cast<std::uintptr_t>(self.core.pointer(number));
+  if (self.state->native_memory && !self.scope) scope_of(self, self.core.call());
+  return address;
 }
 
 std::string repr_of(const py_task& self) {
@@ -176,11 +183,14 @@ py_task make_task(const std::shared_ptr<context_state>& state, const nb::args& p
 }
 
 void bind_task(nb::module_& core) {
-  nb::class_<py_task>(core, "task", nb::pooled(),
-                      "A task whose body is written between `start` and `end`, or inside `with`. "
-                      "On host devices the body is ordinary Python: `start` waits until the data "
-                      "are ready. A body that raises fails the task: data it was to write are "
-                      "poisoned.")
+  nb::class_<py_task>(
+      core, "task", nb::pooled(),
+      "A task whose body is written between `start` and `end`, or inside `with`. "
+      "On a GPU it launches work on `stream_ptr`; from the first look at that or at "
+      "an argument until the end, the device of the task is current. "
+      "On host devices the body is ordinary Python: `start` waits until the data "
+      "are ready. A body that raises fails the task: data it was to write are "
+      "poisoned.")
       .def("add_dep", &add_dep, "dep"_a, nb::sig("def add_dep(self, dep: dep) -> None"),
            "Adds an access, before `start`. TypeError for what is no dep of a logical_data, "
            "ValueError for data of a different context or writing to read-only data.")

@@ -25,7 +25,7 @@ struct py_task {
   untyped_task core;
   std::vector<nb::object> data;            ///< the logical_data of each dependency, until the end
   std::optional<argument_list> arguments;  ///< made at the first look at an array or view
-  std::unique_ptr<body_scope> scope;       ///< while it is open, on machines with native calls
+  std::unique_ptr<body_scope> scope;       ///< with native calls, from the first look on
   nb::object tuple;                        ///< what `args()` gave
   source_site site;
   std::string symbol;  ///< "" = none

@@ -114,6 +114,7 @@ adopted_queue machine::adopt(std::uint64_t stream, bool one_thread) {
   const auto place = static_cast<place_index>(device.value());
   auto queue = at(place).adopt(stream, one_thread);
   if (!queue) throw refuse(queue.why());
+  note_handle(stream);  // 0 has another one
   note_handle(queue.value()->handle());
   return {std::move(queue.value()), place};
 }

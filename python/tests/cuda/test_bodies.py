@@ -81,6 +81,8 @@ def test_body_finds_its_device_current(ctx, two_devices, driver, nothing_current
     data = ctx.logical_data_empty((COUNT,))
     for device in (1, 0):
         with ctx.task(stf.exec_place.device(device), data.write()) as t:
+            assert driver.current() is None
+            t.get_arg(0)
             assert driver.current() == driver.primary(device)
             driver.fill(t.stream_ptr(), t.get_arg(0), device, COUNT)
         assert driver.current() is None
@@ -99,6 +101,7 @@ def test_callers_device_comes_back_after_an_exception(ctx, two_devices, driver, 
 
     def fail():
         with task:
+            task.stream_ptr()
             assert driver.current() == driver.primary(1)
             raise ValueError("boom")
 
@@ -115,16 +118,18 @@ def test_callers_device_comes_back_after_an_exception(ctx, two_devices, driver, 
 def test_tasks_that_overlap_leave_the_device_as_it_was(ctx, two_devices, driver):
     home = driver.primary(0)
     one, two = (ctx.task(stf.exec_place.device(device)) for device in (1, 0))
-    one.start()
-    two.start()
+    for task in (one, two):
+        task.start()
+        task.stream_ptr()
     assert driver.current() == home
     one.end()
     assert driver.current() == home
     two.end()
     assert driver.current() == home
     one, two = (ctx.task(stf.exec_place.device(device)) for device in (0, 1))
-    one.start()
-    two.start()
+    for task in (one, two):
+        task.start()
+        task.stream_ptr()
     one.end()
     assert driver.current() == driver.primary(1)
     two.end()
@@ -134,6 +139,7 @@ def test_tasks_that_overlap_leave_the_device_as_it_was(ctx, two_devices, driver)
 def test_task_that_another_thread_ends_does_not_touch_its_device(ctx, two_devices, driver):
     task = ctx.task(stf.exec_place.device(1))
     task.start()
+    task.args()
     other = driver.primary(0)
     seen = []
 
@@ -146,9 +152,19 @@ def test_task_that_another_thread_ends_does_not_touch_its_device(ctx, two_device
     thread.start()
     thread.join()
     assert seen == [other]
-    with ctx.task(stf.exec_place.device(0)):
-        pass
+    with ctx.task(stf.exec_place.device(0)) as task:
+        task.stream_ptr()
     assert driver.current() == driver.primary(0)
+
+
+def test_body_that_looks_at_nothing_makes_no_call(look_alike, ctx, x):
+    place = stf.exec_place.device(0)
+    with ctx.task(place, x.rw()):
+        pass
+    before = look_alike.count(None)
+    with ctx.task(place, x.rw()):
+        pass
+    assert look_alike.count(None) == before
 
 
 def test_task_without_a_place_runs_on_the_current_device(ctx, two_devices, driver):
