@@ -435,8 +435,7 @@ void context::spread_poison(const lock& held) {
   }
 }
 
-void context::job_ended(place_index place) noexcept {
-  if (place != host_place || on().has(backend::capability::runs_jobs)) return;
+void context::host_lane_ended() noexcept {
   std::vector<derivation> settled;
   {
     const lock held(mutex_);

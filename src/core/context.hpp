@@ -139,8 +139,8 @@ class context : public std::enable_shared_from_this<context> {
   void skip(const lock& held, const plan& of, failed_task& because);
   /// A host function's outputs were poisoned: so is what was derived from them.
   void spread_poison(const lock& held);
-  /// Without the lock: a job of that place has ended.
-  void job_ended(place_index place) noexcept;
+  /// Without the lock: something in a host lane has ended, where device queues do not run jobs.
+  void host_lane_ended() noexcept;
   /// Tells the listener. Under the lock.
   void report(const plan& of);
   [[nodiscard]] trace_listener* listener() const noexcept { return options_.listener.get(); }

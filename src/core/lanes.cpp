@@ -158,7 +158,7 @@ lane_index lane_set::newest_tail(place_index place, const completion_set& before
 bool lane_set::is_unfinished(lane_index host, std::uint64_t up_to) const noexcept {
   const lane& in = *lanes_[host];
   if (in.place != host_place) return false;
-  const std::uint64_t ended = std::max(in.done, in.finished.load(std::memory_order_acquire));
+  const std::uint64_t ended = std::max(in.done, in.settled.load(std::memory_order_acquire));
   return std::min(up_to, in.last_job) > ended;
 }
 
@@ -262,12 +262,24 @@ void lane_set::wait(lane_index waiter, completion what) {
 }
 
 void lane_set::record(lane_index on) {
-  lane& marked = *lanes_[on];
-  if (marked.recorded == marked.tail) return;
-  check(marked.lease.queue->record(*marked.lease.mark));
+  if (lanes_[on]->recorded == lanes_[on]->tail) return;
+  check(set_mark(on));
   ++counts_.records;
+}
+
+// Without the mark, whoever waits for the lane sets one.
+void lane_set::mark_host_end(lane_index on) {
+  (void)set_mark(on);
+  lanes_[on]->last_job = lanes_[on]->tail;
+}
+
+backend::status lane_set::set_mark(lane_index on) {
+  lane& marked = *lanes_[on];
+  backend::status set = marked.lease.queue->record(*marked.lease.mark);
+  if (!set) return set;
   marked.recorded = marked.tail;
   marked.recorded_clock = marked.clock;
+  return set;
 }
 
 }  // namespace millstream::core

@@ -21,7 +21,7 @@ struct lane {
   place_index place = host_place;
   std::uint64_t tail = 0;      // sequence of the operation queued last
   std::uint64_t done = 0;      // known to have ended
-  std::uint64_t last_job = 0;  // sequence of the job queued last
+  std::uint64_t last_job = 0;  // of a host lane: sequence of what is noted when it has ended
   std::uint64_t recorded = 0;  // what the mark covers
   std::vector<std::uint64_t> clock;
   std::vector<std::uint64_t> recorded_clock;  // the clock when the mark was set
@@ -29,6 +29,8 @@ struct lane {
   bool parked = false;                        // counted by the machine: see lane_set::choose
   /// The job that ended last; set by the job itself, without the lock.
   std::atomic<std::uint64_t> finished{0};
+  /// Of a host lane: the same, set when device queues that wait for it have been let go, too.
+  std::atomic<std::uint64_t> settled{0};
 };
 
 /// Thrown by `choose` when one more queue of the device would have to wait for
@@ -118,6 +120,8 @@ class lane_set {
   [[nodiscard]] bool has_unfinished_host_job() const noexcept;
   /// Sets the lane's mark at its tail unless it is there already.
   void record(lane_index on);
+  /// The same for a host lane, whose mark costs nothing, so it is not counted.
+  void mark_host_end(lane_index on);
   [[nodiscard]] const lane_counts& counts() const noexcept { return counts_; }
 
  private:
@@ -134,6 +138,7 @@ class lane_set {
   [[nodiscard]] bool is_held_up(completion what) const noexcept;
   [[nodiscard]] bool is_held_up(const completion_set& what) const noexcept;
   lane_index open(place_index place);
+  [[nodiscard]] backend::status set_mark(lane_index on);
 
   machine& machine_;
   std::vector<std::unique_ptr<lane>> lanes_;

@@ -50,7 +50,8 @@ void context::run_on_lane(const lock& held, plan& of, body_ptr& work) {
     fail(held, of, std::make_exception_ptr(named), /*known=*/true);
     throw named;
   }
-  lanes_.at(of.lane).last_job = lanes_.advance(of.lane).sequence;
+  lanes_.advance(of.lane);
+  note_host_end(of.lane);
   publish(held, of, end);
 }
 

@@ -85,7 +85,6 @@ void task_job::run() noexcept {
   // task.
   work_.reset();
   finished_.store(end_.sequence, std::memory_order_release);
-  in_->job_ended(exec_);
   dispose();
   g_running.fetch_sub(1);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Copies: coherence, write-back, read-back; and waiting for them on the host.
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/block_pool.hpp"
@@ -52,23 +53,29 @@ class hold_job final : public backend::job {
   data& what_;
 };
 
-/// Notes that the lane has come so far.
+/// Notes how far a host lane has come. Not an operation of the lane by number: device queues that
+/// wait for what is before it do not wait for this.
 class end_job final : public backend::job {
  public:
-  end_job(std::shared_ptr<context> in, std::atomic<std::uint64_t>& finished, std::uint64_t sequence)
-      : in_(std::move(in)), finished_(finished), sequence_(sequence) {}
-  void run() noexcept override {
-    finished_.store(sequence_, std::memory_order_release);
-    in_->job_ended(host_place);
-    delete this;
+  static end_job* make(std::shared_ptr<context> in, lane& of) {
+    return new (base::take_block(sizeof(end_job))) end_job(std::move(in), of);
   }
-  /// The queue is closed: nobody waits for anything in it any more.
-  void discard() noexcept override { delete this; }
+  void run() noexcept override {
+    settled_.store(sequence_, std::memory_order_release);
+    in_->host_lane_ended();
+    discard();
+  }
+  void discard() noexcept override {
+    this->~end_job();
+    base::give_block(this, sizeof(end_job));
+  }
 
  private:
+  end_job(std::shared_ptr<context> in, lane& of)
+      : in_(std::move(in)), settled_(of.settled), sequence_(of.tail) {}
   ~end_job() = default;
   std::shared_ptr<context> in_;
-  std::atomic<std::uint64_t>& finished_;
+  std::atomic<std::uint64_t>& settled_;  // of the lane, which lives as long as the context
   std::uint64_t sequence_;
 };
 
@@ -100,14 +107,14 @@ void context::stamp(lane_index on_lane, std::uint64_t id, bool end) {
   lanes_.advance(on_lane);
 }
 
-// A device's queue that waits for a move by a host lane is parked like one that waits for a host
-// function: the move may itself wait for devices. So the end of the move has to be known.
+// A device's queue that waits for anything in a host lane is parked: a host function may take long,
+// and a move may itself wait for devices. So their ends have to be known, and only when the queues
+// behind them have been let go.
 void context::note_host_end(lane_index on_lane) {
   if (lanes_.at(on_lane).place != host_place || on().has(backend::capability::runs_jobs)) return;
-  lane& moved = lanes_.at(on_lane);
-  auto* const job = new end_job(shared_from_this(), moved.finished, moved.tail + 1);
-  if (!lanes_.queue(on_lane).run(*job).ok()) return job->discard();
-  moved.last_job = lanes_.advance(on_lane).sequence;
+  lanes_.mark_host_end(on_lane);
+  end_job* const job = end_job::make(shared_from_this(), lanes_.at(on_lane));
+  if (!lanes_.queue(on_lane).run(*job).ok()) job->discard();
 }
 
 completion context::copy(data& of, const instance& from, void* to, place_index to_place,
@@ -192,6 +199,7 @@ void context::hold_until(data& of, lane_index on_lane) {
   auto* const job = new hold_job(of);
   // On failure the datum is leaked: whether the copy still comes is not known.
   if (lanes_.queue(on_lane).run(*job).ok()) lanes_.advance(on_lane);
+  note_host_end(on_lane);
 }
 
 void context::wait_on_host(lock& held, const completion_set& what, host_wait_text text,
