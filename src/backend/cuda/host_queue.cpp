@@ -39,11 +39,22 @@ bool is_host(memory_home home) noexcept {
   return home == memory_home::host || home == memory_home::managed;
 }
 
+/// Blocks until the mark was passed. What comes next in the lane relies on that, so a driver that
+/// would not tell is asked once more in another way.
+status outlast(const mark& what) {
+  status answer = wait_until(what, no_limit).take_status();
+  if (answer || answer.code() == errc::device_lost || what.raw == nullptr) return answer;
+  device_state& on = what.raw->on;
+  const context_guard in(on.api(), what.raw->home);
+  return on.check("reach a mark in a queue", on.api()->cuEventSynchronize(what.raw->handle));
+}
+
 /// Blocks until what is queued on the stream has ended.
 status finish(stream& what) {
   auto tail = what.record();
-  if (!tail) return tail.take_status();
-  return wait_until(tail.value(), no_limit).take_status();
+  if (tail) return outlast(tail.value());
+  const context_guard in(what.on.api(), what.on.context());
+  return what.on.check("wait for a stream", what.on.api()->cuStreamSynchronize(what.raw));
 }
 
 }  // namespace
@@ -179,7 +190,7 @@ status host_queue::wait_for(const mark& what) {
   }
   if (what.captured) return is_passed(what).take_status();
   if (what.raw == nullptr) return {};
-  return add_turn([what] { return wait_until(what, no_limit).take_status(); });
+  return add_turn([what] { return outlast(what); });
 }
 
 status host_queue::release(device_state& of, void* block, std::size_t bytes) {
