@@ -151,10 +151,12 @@ TEST_F(EngineHost, FewStreamsWaitForManyHostFunctionsAndOthersGoOn) {
 TEST_F(EngineHost, AContextThatMayParkNoStreamWaitsForAnother) {
   gate first_hold;
   gate second_hold;
+  // Alive together, so that each has a block, and thereby a stream, of its own.
+  std::vector<untyped_data> all;
   for (std::uint32_t i = 0; i < parked_limit; ++i) {
-    const untyped_data each = on_.make_data(sizeof(std::uint32_t));
-    write_behind(first_hold, each, i);
-    run(on_, device, {each.rw()}, nothing);
+    all.push_back(on_.make_data(sizeof(std::uint32_t)));
+    write_behind(first_hold, all.back(), i);
+    run(on_, device, {all.back().rw()}, nothing);
   }
   std::atomic<bool> submitted{false};
   std::uint32_t got = 0;

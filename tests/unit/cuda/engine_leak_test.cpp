@@ -12,19 +12,32 @@ namespace {
 
 const exec_place device = exec_place::device(0);
 
-/// Everything the driver and the system count.
+/// Everything the driver and the system count, but events: how many of those are pooled depends on
+/// how many were in use at once.
 std::map<std::string, std::int64_t> what_is_alive() {
   std::map<std::string, std::int64_t> all;
   const auto& control = cuda_driver().control;
   for (const char* kind :
-       {"context", "stream", "event", "device_memory", "host_memory", "managed_memory",
-        "registration", "pool", "range", "physical", "module", "graph", "executable_graph"}) {
+       {"context", "stream", "device_memory", "host_memory", "managed_memory", "registration",
+        "pool", "range", "physical", "module", "graph", "executable_graph"}) {
     all[kind] = control.live(kind);
   }
   all["bytes"] = static_cast<std::int64_t>(control.used_bytes(0));
   const std::filesystem::directory_iterator descriptors("/proc/self/fd");
   all["descriptors"] = std::distance(begin(descriptors), end(descriptors));
   return all;
+}
+
+constexpr std::int64_t most_events = 64;
+
+std::int64_t events_alive() {
+  return cuda_driver().control.live("event");
+}
+
+std::string last_fault() {
+  char text[256] = "";
+  cuda_driver().control.last_fault(text, sizeof text);
+  return text;
 }
 
 /// A context that does a little of everything; `failing`: with a task that fails.
@@ -56,6 +69,7 @@ TEST(EngineLeak, TenThousandContextsLeaveNothingBehind) {
   for (int i = 0; i < 10'000; ++i)
     one_context(i % 10 == 9);
   EXPECT_EQ(what_is_alive(), before);
+  EXPECT_LE(events_alive(), most_events);
 }
 
 TEST(EngineLeak, AbandonedContextsLeaveNothingBehind) {
@@ -74,6 +88,7 @@ TEST(EngineLeak, AbandonedContextsLeaveNothingBehind) {
     abandon();
   one_context(false);
   EXPECT_EQ(what_is_alive(), before);
+  EXPECT_LE(events_alive(), most_events);
 }
 
 /// All kinds of calls of a context, with a look after each.
@@ -160,6 +175,7 @@ TEST_F(EngineContext, EveryFailureLeavesItAlone) {
     const std::uint64_t before = control.faults_fired();                                    \
     control.fail(#name, 1, static_cast<int>(abi::result::not_permitted), 0);                \
     expect_untouched();                                                                     \
+    EXPECT_EQ(last_fault(), "");                                                            \
     control.fail(nullptr, 0, 0, 0);                                                         \
     if (control.faults_fired() != before) ++fired;                                          \
   }
