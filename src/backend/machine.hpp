@@ -37,10 +37,11 @@ class machine {
   /// number known to be no stream, `unsupported` where there are no native streams.
   [[nodiscard]] virtual result<int> device_of_stream(std::uint64_t native_stream);
 
-  /// Where memory is that somebody else allocated: `host` for all that the machine does not know,
-  /// `invalid_value` for a device that is not one of its. Legal under capture.
-  [[nodiscard]] virtual result<memory_home> home_of(const void* /*address*/) {
-    return memory_home::host;
+  /// Where memory is that somebody else allocated, as the number of a memory_home: that of the host
+  /// for all that the machine does not know, `invalid_value` for a device that is not one of its.
+  /// Legal under capture.
+  [[nodiscard]] virtual result<int> home_of(const void* /*address*/) {
+    return static_cast<int>(memory_home::host);
   }
 
   /// Makes a range of the user's host memory fast to copy from and to, where the machine needs

@@ -245,10 +245,9 @@ int machine::current_device() const noexcept {
 data_place machine::home_of(const void* address) const {
   auto found = state_->driver().home_of(address);
   if (!found) throw error(found.why().code(), found.why().text());
-  const backend::memory_home home = found.value();
-  if (home == backend::memory_home::host) return data_place::host();
-  if (home == backend::memory_home::managed) return data_place::managed();
-  return data_place::device(static_cast<int>(home));
+  if (found.value() == core::host_place) return data_place::host();
+  if (found.value() == core::managed_place) return data_place::managed();
+  return data_place::device(found.value());
 }
 
 std::uint64_t machine::hand_over_stream(int device) const {

@@ -62,7 +62,7 @@ def test_a01_device_array_that_the_user_dropped_is_kept(any_order, driver, machi
 
 def test_a06_lock_of_the_interpreter_and_of_the_driver(driver, machine):
     stop = threading.Event()
-    counts = {"submit": 0, "context": 0}
+    ran = {"submit": threading.Event(), "context": threading.Event()}
     failed = []
 
     def spin(kind, once):
@@ -70,9 +70,10 @@ def test_a06_lock_of_the_interpreter_and_of_the_driver(driver, machine):
             driver.use(driver.primary())
             while not stop.is_set():
                 once()
-                counts[kind] += 1
+                ran[kind].set()
         except BaseException as error:
             failed.append(error)
+            ran[kind].set()
 
     def submit():
         with stf.context(machine=machine) as ctx:
@@ -86,7 +87,7 @@ def test_a06_lock_of_the_interpreter_and_of_the_driver(driver, machine):
         driver.synchronize(stream)
         driver.end_stream(stream)
 
-    threads = [threading.Thread(target=spin, args=each)
+    threads = [threading.Thread(target=spin, args=each, daemon=True)
                for each in (("submit", submit), ("context", open_and_close))]  # fmt: skip
     for each in threads:
         each.start()
@@ -97,12 +98,12 @@ def test_a06_lock_of_the_interpreter_and_of_the_driver(driver, machine):
             with ctx.task(data.rw()) as t:
                 driver.scale(t.stream_ptr(), t.get_arg(0), 1, 64)
             ctx.host_launch(data.rw(), fn=lambda values, n: called.append(n), args=(number,))
+    assert all(each.wait(LIMIT_S) for each in ran.values())
     stop.set()
     for each in threads:
         each.join(LIMIT_S)
         assert not each.is_alive()
     assert (failed, called) == ([], list(range(200)))
-    assert min(counts.values()) >= 0
 
 
 PROLOGUE = f"""
@@ -148,8 +149,9 @@ def test_a12_capture_runs_again_with_other_contents(driver, machine):
 def test_a15_captures_of_others_survive_what_we_do(driver, machine, mode):
     """Another thread opens contexts and runs tasks while this one captures."""
     array = DeviceArray(driver, np.zeros(64))
-    driver._function("test_scale_f64")
     stream = driver.make_stream()
+    driver.scale(stream, array.pointer, 1, 64)  # loads it
+    driver.synchronize(stream)
     failed = []
     ready, stop = threading.Event(), threading.Event()
 
@@ -169,18 +171,21 @@ def test_a15_captures_of_others_survive_what_we_do(driver, machine, mode):
             failed.append(error)
             ready.set()
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=work, daemon=True)
     thread.start()
     assert ready.wait(LIMIT_S)
+    results = []
     for _ in range(20):
-        driver.upload(array.pointer, np.ones(64)) if mode == 2 else None
         with Recording(driver, stream, mode) as recording:
             for _ in range(3):
                 driver.scale(stream, array.pointer, 2, 64)
-        assert recording.runnable
+        driver.upload(array.pointer, np.ones(64))
+        recording.launch()
+        results.append(array.get().tolist())
     stop.set()
     thread.join(LIMIT_S)
     assert failed == []
+    assert results == [[8] * 64] * 20
 
 
 def test_a38_layouts_that_are_not_plain_are_refused_with_advice(ctx, driver):

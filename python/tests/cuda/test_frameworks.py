@@ -252,7 +252,7 @@ def test_cuda_core_launches_in_a_body(ctx, x, doubled):
     assert ctx.wait(x).tolist() == doubled
 
 
-def test_cuda_core_stream_carries_a_context(machine, x, ctx):
+def test_cuda_core_stream_carries_a_context(machine):
     core = pytest.importorskip("cuda.core")
     device = core.Device()
     device.set_current()

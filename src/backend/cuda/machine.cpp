@@ -47,7 +47,7 @@ class machine final : public backend::machine {
   [[nodiscard]] backend::device& host() noexcept override { return host_; }
   [[nodiscard]] int current_device() noexcept override;
   [[nodiscard]] result<int> device_of_stream(std::uint64_t native_stream) override;
-  [[nodiscard]] result<memory_home> home_of(const void* address) override;
+  [[nodiscard]] result<int> home_of(const void* address) override;
 
   status register_memory(void* block, std::size_t bytes) override;
   status unregister_memory(void* block) override;
@@ -109,20 +109,21 @@ result<int> machine::device_of_stream(std::uint64_t native_stream) {
 }
 
 /// Memory of the device with that number of the driver's.
-result<memory_home> home_of_ordinal(const machine_state& state, int ordinal) {
+result<int> home_of_ordinal(const machine_state& state, int ordinal) {
   for (const std::unique_ptr<device_state>& each : state.devices) {
-    if (static_cast<int>(each->ordinal()) == ordinal) return backend::device_memory(each->index());
+    if (static_cast<int>(each->ordinal()) == ordinal) return each->index();
   }
   return status(errc::invalid_value,
                 base::cat(machine_name(), " was given memory of GPU ", ordinal, ", but has only ",
                           state.devices.size(), " devices; open it with more"));
 }
 
-result<memory_home> machine::home_of(const void* address) {
+result<int> machine::home_of(const void* address) {
+  constexpr int host = static_cast<int>(memory_home::host);
   if (base::forked_child()) return call_gate::refuse_child(who_);
-  if (address == nullptr) return memory_home::host;
+  if (address == nullptr) return host;
   // For memory it does not know the driver clears the answers and reports success.
-  auto type = abi::memory_type{};
+  std::uint32_t type = 0;
   std::uint32_t managed = 0;  // the driver writes one byte of it
   int ordinal = -1;
   std::array what{abi::pointer_attribute::memory_type, abi::pointer_attribute::is_managed,
@@ -132,10 +133,12 @@ result<memory_home> machine::home_of(const void* address) {
           ->cuPointerGetAttributes(3, what.data(), into.data(),
                                    reinterpret_cast<abi::device_pointer>(address)) !=
       abi::result::success) {
-    return memory_home::host;
+    return host;
   }
-  if (managed != 0 && state_->bits.has(capability::managed)) return memory_home::managed;
-  if (type != abi::memory_type::on_device && managed == 0) return memory_home::host;
+  if (managed != 0 && state_->bits.has(capability::managed)) {
+    return static_cast<int>(memory_home::managed);
+  }
+  if (type != static_cast<std::uint32_t>(abi::memory_type::on_device) && managed == 0) return host;
   return guarded(who_, [&] { return home_of_ordinal(*state_, ordinal); });
 }
 
