@@ -96,6 +96,10 @@ def test_synchronize_refuses_what_is_no_stream():
         stf.synchronize("1")
     with pytest.raises(ValueError, match="out of range"):
         stf.synchronize(-1)
+
+
+@pytest.mark.host_devices  # on CUDA, contexts of other tests may have been on the default stream
+def test_synchronize_refuses_the_default_stream_where_there_is_none():
     with pytest.raises(ValueError, match="stream 0 does not exist"):
         stf.synchronize(None)
 
