@@ -165,8 +165,12 @@ bool lane_set::is_unfinished(lane_index host, std::uint64_t up_to) const noexcep
 // Whether work behind this position waits for a host function.
 bool lane_set::is_held_up(completion what) const noexcept {
   if (is_done(what)) return false;
-  if (is_unfinished(what.lane, what.sequence)) return true;
-  const std::vector<std::uint64_t>& clock = lanes_[what.lane]->clock;
+  return is_unfinished(what.lane, what.sequence) || has_waits(what.lane);
+}
+
+// Whether the lane was told to wait for a host function that has not returned.
+bool lane_set::has_waits(lane_index of) const noexcept {
+  const std::vector<std::uint64_t>& clock = lanes_[of]->clock;
   for (lane_index i = 0; i < clock.size(); ++i) {
     if (is_unfinished(i, clock[i])) return true;
   }
@@ -178,10 +182,11 @@ bool lane_set::is_held_up(const completion_set& what) const noexcept {
                      [&](const completion& each) { return is_held_up(each); });
 }
 
+// By what a lane waits for, not by its tail: a task that is open has not moved the tail yet.
 void lane_set::unpark() noexcept {
   for (lane_index i = 0; i < lanes_.size(); ++i) {
     lane& each = *lanes_[i];
-    if (!each.parked || is_held_up(tail(i))) continue;
+    if (!each.parked || has_waits(i)) continue;
     each.parked = false;
     machine_.unpark(each.place);
   }

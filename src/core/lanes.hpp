@@ -135,6 +135,7 @@ class lane_set {
   [[nodiscard]] lane_index newest_tail(place_index place, const completion_set& before) const;
   [[nodiscard]] lane_index parked_lane(place_index place, lane_index wanted);
   [[nodiscard]] bool is_unfinished(lane_index host, std::uint64_t up_to) const noexcept;
+  [[nodiscard]] bool has_waits(lane_index of) const noexcept;
   [[nodiscard]] bool is_held_up(completion what) const noexcept;
   [[nodiscard]] bool is_held_up(const completion_set& what) const noexcept;
   lane_index open(place_index place);
