@@ -148,6 +148,30 @@ TEST_F(EngineHost, FewStreamsWaitForManyHostFunctionsAndOthersGoOn) {
   on_.finalize();
 }
 
+// Tokens: nothing but the wait is in their streams.
+TEST_F(EngineHost, StreamsOfOpenTasksStayParked) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
+  gate hold;
+  std::vector<untyped_task> opened;
+  cuda_driver().control.log(1);
+  for (int i = 0; i < 8; ++i) {
+    const untyped_data token = on_.make_token();
+    run(
+        on_, exec_place::host(), {token.write()}, [&hold](const body_call&) { hold.hold(); }, {},
+        task_kind::host_launch);
+    opened.emplace_back(on_);
+    opened.back().set_place(device);
+    opened.back().add_dep(token.rw());
+    opened.back().start();
+  }
+  cuda_driver().control.log(0);
+  EXPECT_LE(streams_told_to_wait(), parked_limit);
+  for (untyped_task& each : opened)
+    each.end();
+  hold.open();
+  on_.finalize();
+}
+
 TEST_F(EngineHost, AContextThatMayParkNoStreamWaitsForAnother) {
   gate first_hold;
   gate second_hold;
