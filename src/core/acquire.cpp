@@ -286,6 +286,7 @@ void context::start_once(lock& held, plan& of, bool in_caller, completion_set& t
 }
 
 void context::start(lock& held, plan& of, bool in_caller, completion_set& to_wait_for) {
+  lock_pages_of(held, of);
   for (bool reclaimed = false;;) {
     const std::uint64_t unparked = on().unpark_count();
     try {

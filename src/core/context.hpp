@@ -50,6 +50,19 @@ struct host_wait_text {
   const char* way_out;
 };
 
+/// Page-locks a block of the user's, if it is large, for as long as it lives. Without any lock.
+class locked_pages {
+ public:
+  locked_pages(machine& on, void* block, std::size_t bytes);
+  ~locked_pages();
+  locked_pages(const locked_pages&) = delete;
+  locked_pages& operator=(const locked_pages&) = delete;
+
+ private:
+  machine& on_;
+  void* block_;
+};
+
 /// Which versions a task on a device made out of which, while host functions
 /// were unfinished.
 struct derived_version {
@@ -187,9 +200,20 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] const instance* source_of(const data& of, place_index near) const noexcept;
   void write_back(data& of, bool guarded);
   void hold_until(data& of, lane_index on_lane);
+  void copy_out(lock& held, data& what, void* to);
+  [[nodiscard]] memory_block take_block(place_index place, std::size_t bytes, lane_index order);
   [[nodiscard]] std::unique_ptr<backend::event> take_event();
   [[nodiscard]] plan plan_of_wait(const task_dep& dep);
   void await_content(lock& held, plan& of);
+
+  // pages.cpp
+  [[nodiscard]] bool has_copies_by_pages() const noexcept;
+  [[nodiscard]] bool may_lock_pages(const data& what) const noexcept;
+  void lock_pages(lock& held, data& what);
+  void lock_pages_of(lock& held, const plan& of);
+  /// Of one datum that will be written back; false if there is none. Unlocks meanwhile.
+  [[nodiscard]] bool lock_pages_of_a_result(lock& held,
+                                            std::vector<std::shared_ptr<void>>& dropped);
 
   // lifetime.cpp
   void drain_lanes(lock& held);
@@ -197,6 +221,7 @@ class context : public std::enable_shared_from_this<context> {
   void finish_on_stream(const lock& held);
   void write_back_all(bool guarded);
   void keep_until_passed();
+  void keep_behind(const completion_set& uses, std::vector<std::shared_ptr<void>>& owners);
   void close(std::vector<std::shared_ptr<void>>& dropped);
   void check_no_open_task() const;
   void give_back_resources() noexcept;

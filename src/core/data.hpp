@@ -99,6 +99,7 @@ class data {
 
   std::size_t position = 0;  // in the context's list
   bool let_go = false;       // the last handle is gone, or the context was finished
+  bool pages_asked = false;  // whether page-locking the user's buffer was tried: see pages.cpp
 
   poison_record poison;  // has its own lock
 

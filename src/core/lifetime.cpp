@@ -237,12 +237,20 @@ void context::forget(data& what) noexcept {
   if (!what.listed || base::forked_child()) return;
   const lock held(mutex_);
   if (!what.let_go) {
-    // An abandoned context: no write-back, but the memory is given back in
-    // order.
+    // An abandoned context: no write-back, but the memory is given back in order, and the buffer
+    // is held as long as it is in use.
     const completion_set uses = what.uses();
     for (instance& each : what.instances) {
       if (each.block_bytes > 0) pools_.give(each.place, {each.address, each.block_bytes, uses});
     }
+    std::vector<std::shared_ptr<void>> owners;
+    owners.push_back(std::move(what.keep_alive));
+    try {
+      keep_behind(uses, owners);
+    } catch (const std::exception& broken) {
+      base::log(base::log_level::error, base::cat("a buffer is kept for good: ", broken.what()));
+    }
+    if (!owners.empty()) what.keep_alive = std::move(owners[0]);
   }
   all_data_[what.position] = all_data_.back();
   all_data_[what.position]->position = what.position;
@@ -293,7 +301,9 @@ void context::finish() {
     }
     if (phase_ == phase::live) {
       check_no_open_task();
-      drain_lanes(held);
+      do {
+        drain_lanes(held);
+      } while (phase_ == phase::live && lock_pages_of_a_result(held, dropped));
       check_no_open_task();
       // A second thread may have finished meanwhile.
       if (phase_ == phase::live) begin_finish(held);
@@ -339,11 +349,20 @@ void context::finish_on_stream(const lock& held) {
 // recorded can run again at any time: there they stay with the context, and then the recorder has
 // to keep them.
 void context::keep_until_passed() {
-  std::erase(kept_, nullptr);
-  if (kept_.empty() || lanes_.is_recorded()) return;
+  completion_set stream;
+  stream.add(lanes_.tail(0));
+  if (!lanes_.is_recorded()) keep_behind(stream, kept_);
+}
+
+// Takes the owners, unless there is nothing to wait for. What cannot be queued is leaked: it may
+// be in use.
+void context::keep_behind(const completion_set& uses, std::vector<std::shared_ptr<void>>& owners) {
+  std::erase(owners, nullptr);
+  if (owners.empty() || lanes_.are_done(uses)) return;
+  auto* const job = new owner_job(std::move(owners));
+  owners.clear();
   const lane_index after = lanes_.choose(host_place, {});
-  lanes_.wait(after, lanes_.tail(0));
-  auto* const job = new owner_job(std::move(kept_));
+  lanes_.wait(after, uses);
   check(lanes_.queue(after).run(*job));
   lanes_.advance(after);
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Copies: coherence, write-back, read-back; and waiting for them on the host.
 #include <algorithm>
+#include <cstring>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/block_pool.hpp"
@@ -327,19 +329,50 @@ void context::read_back(data& what, void* to) {
   const task_dep dep{untyped_data::adopt(&what), access_mode::read, {}, {}};
   plan of = plan_of_wait(dep);
   std::vector<std::shared_ptr<void>> dropped;
+  std::optional<locked_pages> pages;
   lock held(mutex_);
+  check_live(held, "wait");
+  if (has_copies_by_pages() && !what.is_valid(host_place)) {
+    held.unlock();
+    pages.emplace(on(), to, what.bytes);
+    held.lock();
+  }
   // The content first, then the copy: an interrupt finds nothing that still writes to `to`.
   await_content(held, of);
-  if (const instance* source = source_of(what, host_place); source != nullptr && what.bytes > 0) {
-    const lane_index on_lane = copy_lane(lane_place(source->place), source->ready);
-    lanes_.wait(on_lane, source->ready);
-    completion_set copied;
-    copied.add(copy(what, *source, to, host_place, on_lane, copy_reason::read_back, 0, nullptr));
-    what.readers.add(copied);
-    wait_on_host(held, copied, self_wait, /*may_interrupt=*/false);
-  }
+  if (what.bytes > 0) copy_out(held, what, to);
   collect_retired(dropped);
   held.unlock();
+}
+
+// Few bytes go through page-locked memory: a copy from a device to other memory is staged by other
+// threads, which takes longer than the copy.
+void context::copy_out(lock& held, data& what, void* to) {
+  constexpr std::size_t most_bounced_bytes = std::size_t{1} << 16U;
+  const instance* source = source_of(what, host_place);
+  if (source == nullptr) return;
+  const lane_index on_lane = copy_lane(lane_place(source->place), source->ready);
+  lanes_.wait(on_lane, source->ready);
+  memory_block bounce;
+  if (what.bytes <= most_bounced_bytes && source->place != host_place && has_copies_by_pages()) {
+    bounce = take_block(host_place, what.bytes, on_lane);
+    lanes_.wait(on_lane, bounce.ready);
+  }
+  void* const target = bounce.address != nullptr ? bounce.address : to;
+  completion_set copied;
+  copied.add(copy(what, *source, target, host_place, on_lane, copy_reason::read_back, 0, nullptr));
+  what.readers.add(copied);
+  wait_on_host(held, copied, self_wait, /*may_interrupt=*/false);
+  if (bounce.address == nullptr) return;
+  std::memcpy(to, bounce.address, what.bytes);
+  bounce.ready.clear();
+  pools_.give(host_place, std::move(bounce));
+}
+
+memory_block context::take_block(place_index place, std::size_t bytes, lane_index order) {
+  if (auto pooled = pools_.take(place, bytes)) return std::move(*pooled);
+  auto made = pools_.allocate(place, bytes, order);
+  if (!made) check(made.take_status());
+  return std::move(made.value());
 }
 
 std::uint64_t context::fence() {

@@ -13,26 +13,28 @@ namespace {
 
 using std::chrono::microseconds;
 
-/// Pauses between two looks at a mark: none for the first ones, since most waits are short.
+/// Pauses between two looks at a mark. A sleep of a few microseconds takes more than fifty, so a
+/// wait that is over soon only lets others run, and one that lasts sleeps a small part of the time
+/// it has lasted already.
 class patience {
  public:
   void rest() noexcept {
-    ++looks_;
-    if (looks_ < busy_looks) return;
-    if (looks_ < yielding_looks) {
+    if (++looks_ < busy_looks) return;
+    const auto waited = std::chrono::steady_clock::now() - begin_;
+    if (waited < sleepless) {
       std::this_thread::yield();
       return;
     }
-    std::this_thread::sleep_for(pause_);
-    pause_ = std::min(pause_ * 2, longest);
+    const auto pause = std::chrono::duration_cast<microseconds>(waited) / 16;
+    std::this_thread::sleep_for(std::min(pause, longest));
   }
 
  private:
   static constexpr int busy_looks = 16;
-  static constexpr int yielding_looks = 64;
+  static constexpr microseconds sleepless{500};
   static constexpr microseconds longest{100};
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   int looks_ = 0;
-  microseconds pause_{2};
 };
 
 /// Beyond a year the limit could leave the range of the clock, and means "none" anyway.

@@ -111,9 +111,11 @@ status host_memory::lock_pages(void* block, std::size_t bytes) {
     const abi::result locked =
         api->cuMemHostRegister(block, bytes, abi::host_register_flags::portable);
     made.ours = locked == abi::result::success;
-    if (!made.ours && locked != abi::result::host_memory_already_registered) {
-      return of_.first->check("page-lock host memory", locked);
-    }
+    // Locked by somebody else: all of it, or a page at one end that it shares with another block.
+    const auto start = reinterpret_cast<std::uintptr_t>(block);
+    const bool is_theirs = locked == abi::result::host_memory_already_registered &&
+                           is_known(api, start) && is_known(api, start + bytes - 1);
+    if (!made.ours && !is_theirs) return of_.first->check("page-lock host memory", locked);
   }
   ranges_.emplace(reinterpret_cast<std::uintptr_t>(block), made);
   return {};
