@@ -101,6 +101,30 @@ struct view_traits<view<T, Rank>> {
   static constexpr std::size_t rank = Rank;
 };
 
+/// Views in the order of their dependencies. The first ones cost no allocation.
+class view_list {
+ public:
+  void push_back(const dynamic_view& next) {
+    if (size_ < near_.size()) {
+      near_[size_] = next;
+    } else {
+      far_.push_back(next);
+    }
+    ++size_;
+  }
+  void pop_back() noexcept {
+    if (size_-- > near_.size()) far_.pop_back();
+  }
+  [[nodiscard]] const dynamic_view& at(std::size_t index) const {
+    return index < near_.size() ? near_[index] : far_.at(index - near_.size());
+  }
+
+ private:
+  std::array<dynamic_view, 4> near_{};
+  std::vector<dynamic_view> far_;
+  std::size_t size_ = 0;
+};
+
 template <class View>
 inline constexpr bool is_view = false;
 template <class T, std::size_t Rank>
@@ -200,14 +224,14 @@ class dynamic_task : public untyped_task {
     }
   }
   [[noreturn]] void throw_wrong_view(std::size_t index, const std::string& asked) const {
-    const detail::dynamic_view& what = views_[index];
+    const detail::dynamic_view& what = views_.at(index);
     const std::string given = detail::view_text(what.element, what.is_const, what.rank);
     throw error(errc::invalid_type, name() + " was asked for dependency " + std::to_string(index) +
                                         " as " + asked + ", but it is " + given + "; ask for get<" +
                                         given + ">(" + std::to_string(index) + ")");
   }
 
-  std::vector<detail::dynamic_view> views_;
+  detail::view_list views_;
 };
 
 namespace detail {

@@ -242,7 +242,8 @@ void context::record_before_overtaking(const plan& of) {
 }
 
 void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
-  completion_set before;
+  completion_set& before = before_;  // keeps its room from task to task
+  before.clear();
   attach_instances(of, before);
   of.lane = lanes_.choose(of.exec, before);
   record_before_overtaking(of);
@@ -254,7 +255,7 @@ void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
   allocate_missing(of);
   copy_inputs(of);
   if (in_caller) {
-    to_wait_for = std::move(before);
+    to_wait_for = before;
     if (moves) to_wait_for.add(lanes_.tail(of.lane));
   }
   apply_writes(of);

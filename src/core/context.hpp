@@ -245,6 +245,7 @@ class context : public std::enable_shared_from_this<context> {
   lane_set lanes_;
   memory_pools pools_;
   range_registry ranges_;
+  completion_set before_;  // of the task that is being acquired
   std::vector<data*> all_data_;
   std::vector<retired> retired_;
   std::vector<derivation> derivations_;

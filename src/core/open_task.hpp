@@ -77,10 +77,10 @@ class open_task {
   exec_place place_;
   source_site site_;
   std::string symbol_;
-  base::small_vector<task_dep, 4> deps_;
+  base::small_vector<task_dep, 8> deps_;
   plan plan_;
   std::thread::id thread_;
-  base::small_vector<void*, 6> pointers_;
+  base::small_vector<void*, 8> pointers_;
   std::unique_ptr<access_check> check_;
 };
 

@@ -41,8 +41,8 @@ struct plan {
   bool is_wait = false;  // no task, but a read by `wait`
   place_index exec = host_place;
   lane_index lane = no_lane;
-  base::small_vector<access, 6> accesses;
-  base::small_vector<std::uint16_t, 6> access_of_dep;
+  base::small_vector<access, 8> accesses;
+  base::small_vector<std::uint16_t, 8> access_of_dep;
 
   [[nodiscard]] bool writes_any() const noexcept;
   /// What the user called: "submit", "task", "wait".

@@ -154,6 +154,18 @@ void event::set(mark now, std::shared_ptr<void> kept) noexcept {
   now = {};  // what was there ends after the lock, and before what kept it alive
 }
 
+std::optional<abi::result> event::renew(const device_state& on, abi::stream tail,
+                                        bool captured) noexcept {
+  const std::scoped_lock hold(mutex_);
+  if (mark_.raw == nullptr || mark_.raw->home != on.stream_context() ||
+      mark_.raw.use_count() != 1) {
+    return std::nullopt;
+  }
+  const abi::result answer = on.api()->cuEventRecord(mark_.raw->handle, tail);
+  if (answer == abi::result::success) mark_.captured = captured;
+  return answer;
+}
+
 mark event::last() const noexcept {
   const std::scoped_lock hold(mutex_);
   return mark_;

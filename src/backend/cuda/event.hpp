@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "backend/cuda/abi.hpp"
@@ -77,12 +78,22 @@ class event final : public backend::event {
   /// `kept` keeps what the mark refers to alive.
   void set(mark now, std::shared_ptr<void> kept) noexcept;
   [[nodiscard]] mark last() const noexcept;
+  /// Marks the tail of a stream with the driver event it has, which costs no reference count.
+  /// Nothing if that event may not be used again; then `claim` and `set`.
+  [[nodiscard]] std::optional<abi::result> renew(const device_state& on, abi::stream tail,
+                                                 bool captured) noexcept;
+  /// What `body` answers for the mark, without a copy of it. The event is locked meanwhile.
+  template <class Body>
+  status visit(Body&& body) const {
+    const std::scoped_lock hold(mutex_);
+    return body(mark_);
+  }
 
  private:
   const std::shared_ptr<machine_state> machine_;
   const std::string who_;
   const live_mark alive_;
-  mutable std::mutex mutex_;  // guards the members below; innermost
+  mutable std::mutex mutex_;  // guards the members below; only the driver is called under it
   std::shared_ptr<void> kept_;
   mark mark_;
 };

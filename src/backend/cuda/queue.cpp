@@ -67,17 +67,14 @@ status queue::launch(const launch_request& request) {
 }
 
 status queue::record(backend::event& into) {
-  return call(call::record, [&]() -> status {
-    auto& marked = static_cast<event&>(into);
-    auto tail = stream_->record(&marked);
-    if (!tail) return tail.take_status();
-    marked.set(std::move(tail.value()), on_);
-    return {};
-  });
+  return call(call::record,
+              [&]() -> status { return stream_->record_into(static_cast<event&>(into), on_); });
 }
 
 status queue::wait(backend::event& what) {
-  return call(call::wait, [&] { return stream_->wait(static_cast<event&>(what).last()); });
+  return call(call::wait, [&] {
+    return static_cast<event&>(what).visit([&](const mark& tail) { return stream_->wait(tail); });
+  });
 }
 
 status queue::begin_capture(backend::graph& into, std::span<backend::graph_node* const> after) {

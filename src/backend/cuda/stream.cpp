@@ -88,6 +88,21 @@ result<mark> stream::record(event* into) {
   return tail;
 }
 
+status stream::record_into(event& into, const std::shared_ptr<device_state>& kept) {
+  auto captured = is_capturing();
+  if (!captured) return captured.take_status();
+  {
+    const context_guard in(on.api(), on.context());
+    if (auto answer = into.renew(on, raw, captured.value())) {
+      return on.check("mark the tail of a queue", *answer);
+    }
+  }
+  auto tail = record(&into);
+  if (!tail) return tail.take_status();
+  into.set(std::move(tail.value()), kept);
+  return {};
+}
+
 status stream::wait(const mark& what) {
   const driver& api = on.api();
   const context_guard in(api, on.context());

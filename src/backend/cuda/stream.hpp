@@ -57,6 +57,8 @@ class stream {
   status launch(const launch_request& request);
   /// A mark at the tail.
   [[nodiscard]] result<mark> record(event* into = nullptr);
+  /// The same, set in an event; `kept` is what the mark refers to.
+  status record_into(event& into, const std::shared_ptr<device_state>& kept);
   /// Waiting for a host queue takes a memory wait of the stream; `unsupported` without
   /// capability::stream_memory_ops and under capture.
   status wait(const mark& what);
