@@ -9,26 +9,27 @@
 namespace millstream::backend {
 namespace {
 
-void move_axis(const copy_request& request, std::uint32_t axis, std::byte* to,
-               const std::byte* from) noexcept {
-  // The second bound is for compilers that unroll the recursion.
-  if (axis + 1 == request.rank || axis + 1 == max_block_rank) {
-    std::memcpy(to, from, request.extents[axis]);
-    return;
+template <std::uint32_t Axis>
+void move_axis(const copy_request& request, std::byte* to, const std::byte* from) noexcept {
+  if constexpr (Axis + 1 < max_block_rank) {
+    if (Axis + 1 < request.rank) {
+      for (std::size_t i = 0; i < request.extents[Axis]; ++i) {
+        const auto step = static_cast<std::ptrdiff_t>(i);
+        move_axis<Axis + 1>(request, to + step * request.to_strides[Axis],
+                            from + step * request.from_strides[Axis]);
+      }
+      return;
+    }
   }
-  for (std::size_t i = 0; i < request.extents[axis]; ++i) {
-    const auto step = static_cast<std::ptrdiff_t>(i);
-    move_axis(request, axis + 1, to + step * request.to_strides[axis],
-              from + step * request.from_strides[axis]);
-  }
+  std::memcpy(to, from, request.extents[Axis]);
 }
 
 }  // namespace
 
 void move_block(const copy_request& request) noexcept {
   if (request.bytes() == 0) return;
-  move_axis(joined(request), 0, static_cast<std::byte*>(request.to),
-            static_cast<const std::byte*>(request.from));
+  move_axis<0>(joined(request), static_cast<std::byte*>(request.to),
+               static_cast<const std::byte*>(request.from));
 }
 
 void fill_block(const fill_request& request) noexcept {

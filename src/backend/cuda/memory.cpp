@@ -122,6 +122,7 @@ status device_memory::free(void* block, const block_table::block& what, stream& 
   if (what.captured != capturing.value()) return {};
   const driver& api = of_.api();
   const context_guard in(api, order.on.context());
+  const relaxed_capture allowed(api);  // as in `allocate`
   const auto address = reinterpret_cast<abi::device_pointer>(block);
   return of_.check("release memory", api->cuMemFreeAsync(address, order.raw));
 }

@@ -223,6 +223,7 @@ result cuMemFreeAsync(call& in, device_pointer gone, stream on) {
   require(found != nullptr && found->base == gone && found->kind == block_kind::device);
   require(!found->free_was_queued);
   const bool is_recorded = here->capture != nullptr;
+  if (!is_recorded) refuse_unsafe_call(in);
   require(!is_recorded || found->is_of_graph);
   issue(in, here, node_type::memory_free, [all = &in.all, found, owner = here->owner, is_recorded] {
     return is_recorded ? make_graph_free(found, owner) : make_free(*all, found, owner);
