@@ -16,8 +16,8 @@
 namespace millstream::backend::cuda {
 namespace {
 
-// More overlap little, and each costs marks and waits: on an H200, tasks in the patterns of Task Bench
-// took 1.2 to 2 times as long with 8.
+// More overlap little, and each costs marks and waits: on an H200, tasks in the patterns of Task
+// Bench took 1.2 to 2 times as long with 8.
 constexpr int streams_per_device = 4;
 
 using queue_result = result<std::unique_ptr<backend::queue>>;

@@ -251,7 +251,7 @@ FAKE_CUDA_EXPORT result cuLaunchKernel(function what, std::uint32_t grid_x, std:
 
 FAKE_CUDA_EXPORT result cuGraphInstantiateWithFlags(executable_graph* made, graph from,
                                                     std::uint64_t flags) {
-  return FAKE_CUDA_RUN(cuGraphInstantiate)(made, from, flags);
+  return FAKE_CUDA_RUN(cuGraphInstantiateWithFlags)(made, from, flags);
 }
 
 FAKE_CUDA_EXPORT result cuGraphLaunch(executable_graph what, stream on) {

@@ -105,7 +105,8 @@ result cuGraphAddEmptyNode(call& in, graph_node* made, graph into, const graph_n
   return result::success;
 }
 
-result cuGraphInstantiate(call& in, executable_graph* made, graph from, std::uint64_t /*flags*/) {
+result cuGraphInstantiateWithFlags(call& in, executable_graph* made, graph from,
+                                   std::uint64_t /*flags*/) {
   require(made != nullptr);
   static_cast<void>(in.current());
   const graph_ptr found = graph_of(in, from);

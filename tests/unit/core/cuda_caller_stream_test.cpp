@@ -165,7 +165,7 @@ TEST_F(CudaCaller, ARecordedStreamTakesInTasksWithoutInputs) {
   abi::graph recorded = nullptr;
   CALL(cuStreamEndCapture, stream_, &recorded);
   fake_cuda::executable_graph ready = nullptr;
-  CALL(cuGraphInstantiate, &ready, recorded, 0);
+  CALL(cuGraphInstantiateWithFlags, &ready, recorded, 0);
   for (int turn = 0; turn < 3; ++turn) {
     overwrite_all();
     CALL(cuGraphLaunch, ready, stream_);

@@ -36,7 +36,7 @@ class Capture : public MachineTest {
   void run_graph() {
     fake_cuda::executable_graph ready = nullptr;
     call.cuCtxSetCurrent(own_);
-    ASSERT_EQ(call.cuGraphInstantiate(&ready, graph_, 0), abi::result::success);
+    ASSERT_EQ(call.cuGraphInstantiateWithFlags(&ready, graph_, 0), abi::result::success);
     ASSERT_EQ(call.cuGraphLaunch(ready, callers_), abi::result::success);
     ASSERT_EQ(call.cuStreamSynchronize(callers_), abi::result::success);
     call.cuGraphExecDestroy(ready);

@@ -26,7 +26,7 @@ class Capture : public DriverTest {
   }
   executable_graph instantiate(graph what) {
     executable_graph made = nullptr;
-    OK(call.cuGraphInstantiate(&made, what, 0));
+    OK(call.cuGraphInstantiateWithFlags(&made, what, 0));
     finally([this, made] { call.cuGraphExecDestroy(made); });
     return made;
   }
