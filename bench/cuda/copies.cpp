@@ -3,6 +3,7 @@
 // cost.
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,13 @@ constexpr double copy_ratio = 1 / 0.95;
 
 using host_kind = host_block::kind;
 using bytes = std::span<unsigned char>;
+
+/// Memory that has an owner may be page-locked; this one outlives everything.
+template <class Byte>
+ms::logical_data<Byte> hand_over(ms::context& ctx, const bytes& what) {
+  const std::shared_ptr<Byte[]> owned(what.data(), [](Byte*) {});
+  return ctx.logical_data(owned, ms::shape<1>(what.size()));
+}
 
 /// Blocks of one size, enough of them that the last wait does not count.
 struct blocks {
@@ -42,7 +50,7 @@ struct blocks {
 double copy_in(ms::context& ctx, const blocks& of) {
   std::vector<ms::logical_data<const unsigned char>> data;
   for (std::size_t i = 0; i < of.count; ++i)
-    data.push_back(ctx.logical_data(std::span<const unsigned char>(of.block(i))));
+    data.push_back(hand_over<const unsigned char>(ctx, of.block(i)));
   return us_of([&] {
     for (const auto& each : data)
       ctx.task(each.read(), [](const ms::stream&, auto) {});
@@ -54,7 +62,7 @@ double copy_in(ms::context& ctx, const blocks& of) {
 double copy_out(ms::context& ctx, const blocks& of) {
   std::vector<ms::logical_data<unsigned char>> data;
   for (std::size_t i = 0; i < of.count; ++i) {
-    data.push_back(ctx.logical_data(of.block(i)));
+    data.push_back(hand_over<unsigned char>(ctx, of.block(i)));
     ctx.task(data.back().write(), [](const ms::stream&, auto) {});
   }
   drain(ctx);
@@ -153,7 +161,7 @@ round_trip go_round(ms::context& ctx, const bytes& buffer) {
   round_trip took;
   took.whole_us = us_of([&] {
     ms::logical_data<unsigned char> datum;
-    took.registered_us = us_of([&] { datum = ctx.logical_data(buffer); });
+    took.registered_us = us_of([&] { datum = hand_over<unsigned char>(ctx, buffer); });
     ctx.task(datum.rw(), [](const ms::stream&, auto) {});
     datum = {};
     drain(ctx);

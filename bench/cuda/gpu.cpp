@@ -81,11 +81,12 @@ void gpu::check(abi::result answer, const char* what) const {
 }
 
 host_block::host_block(const gpu& on, kind what, std::size_t bytes) : on_(on), what_(what) {
+  constexpr std::size_t page = 4096;
   void* made = nullptr;
   if (what == kind::pinned) {
     on.check(on.call()->cuMemHostAlloc(&made, bytes, abi::host_alloc_flags::portable),
              "allocate page-locked memory");
-  } else if ((made = std::malloc(bytes)) == nullptr) {
+  } else if ((made = std::aligned_alloc(page, (bytes + page - 1) / page * page)) == nullptr) {
     throw std::bad_alloc();
   }
   std::memset(made, 1, bytes);

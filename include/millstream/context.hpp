@@ -234,7 +234,8 @@ class context_ref : public untyped_context {
       std::shared_ptr<T[]> elements, const shape<Rank>& extents,
       std::source_location at = std::source_location::current()) {
     T* const block = elements.get();
-    return add(block, extents, data_place::host(), at, std::move(elements));
+    return add(block, extents, data_place::host(), at,
+               std::const_pointer_cast<std::remove_const_t<T>[]>(std::move(elements)));
   }
 
   // Data without content: the first task must `write` it. Its memory comes and goes with its use.

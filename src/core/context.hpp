@@ -50,19 +50,6 @@ struct host_wait_text {
   const char* way_out;
 };
 
-/// Page-locks a block of the user's, if it is large, for as long as it lives. Without any lock.
-class locked_pages {
- public:
-  locked_pages(machine& on, void* block, std::size_t bytes);
-  ~locked_pages();
-  locked_pages(const locked_pages&) = delete;
-  locked_pages& operator=(const locked_pages&) = delete;
-
- private:
-  machine& on_;
-  void* block_;
-};
-
 /// Which versions a task on a device made out of which, while host functions
 /// were unfinished.
 struct derived_version {
@@ -211,9 +198,6 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] bool may_lock_pages(const data& what) const noexcept;
   void lock_pages(lock& held, data& what);
   void lock_pages_of(lock& held, const plan& of);
-  /// Of one datum that will be written back; false if there is none. Unlocks meanwhile.
-  [[nodiscard]] bool lock_pages_of_a_result(lock& held,
-                                            std::vector<std::shared_ptr<void>>& dropped);
 
   // lifetime.cpp
   void drain_lanes(lock& held);

@@ -301,9 +301,7 @@ void context::finish() {
     }
     if (phase_ == phase::live) {
       check_no_open_task();
-      do {
-        drain_lanes(held);
-      } while (phase_ == phase::live && lock_pages_of_a_result(held, dropped));
+      drain_lanes(held);
       check_no_open_task();
       // A second thread may have finished meanwhile.
       if (phase_ == phase::live) begin_finish(held);

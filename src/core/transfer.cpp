@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <optional>
 #include <utility>
 
 #include "base/block_pool.hpp"
@@ -329,14 +328,7 @@ void context::read_back(data& what, void* to) {
   const task_dep dep{untyped_data::adopt(&what), access_mode::read, {}, {}};
   plan of = plan_of_wait(dep);
   std::vector<std::shared_ptr<void>> dropped;
-  std::optional<locked_pages> pages;
   lock held(mutex_);
-  check_live(held, "wait");
-  if (has_copies_by_pages() && !what.is_valid(host_place)) {
-    held.unlock();
-    pages.emplace(on(), to, what.bytes);
-    held.lock();
-  }
   // The content first, then the copy: an interrupt finds nothing that still writes to `to`.
   await_content(held, of);
   if (what.bytes > 0) copy_out(held, what, to);

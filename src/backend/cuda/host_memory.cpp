@@ -88,6 +88,12 @@ status host_memory::release(block_cache::kind what, void* block, std::size_t byt
 bool host_memory::join_range(void* block, std::size_t bytes, status& answer) {
   const auto found = ranges_.find(reinterpret_cast<std::uintptr_t>(block));
   if (found == ranges_.end()) return false;
+  if (found->second.changing) {
+    answer = {errc::usage,
+              "machine 'cuda' cannot lock memory that another thread is locking or unlocking; try "
+              "again later"};
+    return true;
+  }
   if (bytes > found->second.bytes) {
     answer = {errc::invalid_value,
               base::cat("machine 'cuda' has page-locked ", base::bytes_text(found->second.bytes),
@@ -100,55 +106,71 @@ bool host_memory::join_range(void* block, std::size_t bytes, status& answer) {
 }
 
 status host_memory::lock_pages(void* block, std::size_t bytes) {
-  const std::scoped_lock hold(mutex_);
+  std::unique_lock hold(mutex_);
   status answer;
   if (join_range(block, bytes, answer)) return answer;
-  range made{bytes, 1, false};
-  if (bytes > 0) {
-    const driver& api = *of_.api;
-    const context_guard in(api, of_.first->context());
-    const relaxed_capture allowed(api);
-    const abi::result locked =
-        api->cuMemHostRegister(block, bytes, abi::host_register_flags::portable);
-    made.ours = locked == abi::result::success;
-    // Locked by somebody else: all of it, or a page at one end that it shares with another block.
-    const auto start = reinterpret_cast<std::uintptr_t>(block);
-    const bool is_theirs = locked == abi::result::host_memory_already_registered &&
-                           is_known(api, start) && is_known(api, start + bytes - 1);
-    if (!made.ours && !is_theirs) return of_.first->check("page-lock host memory", locked);
-  }
-  ranges_.emplace(reinterpret_cast<std::uintptr_t>(block), made);
-  return {};
+  const auto made = ranges_.emplace(reinterpret_cast<std::uintptr_t>(block),
+                                    range{bytes, 1, false, /*changing=*/true});
+  range& fresh = made.first->second;  // stays where it is, and nobody else changes it
+  hold.unlock();
+  if (bytes > 0) answer = lock_by_driver(block, fresh);
+  hold.lock();
+  fresh.changing = false;
+  if (!answer) ranges_.erase(made.first);
+  return answer;
+}
+
+status host_memory::lock_by_driver(void* block, range& what) {
+  const driver& api = *of_.api;
+  const context_guard in(api, of_.first->context());
+  const relaxed_capture allowed(api);
+  const abi::result locked =
+      api->cuMemHostRegister(block, what.bytes, abi::host_register_flags::portable);
+  what.ours = locked == abi::result::success;
+  // Locked by somebody else: all of it, or a page at one end that it shares with another block.
+  const auto start = reinterpret_cast<std::uintptr_t>(block);
+  const bool is_theirs = locked == abi::result::host_memory_already_registered &&
+                         is_known(api, start) && is_known(api, start + what.bytes - 1);
+  if (what.ours || is_theirs) return {};
+  return of_.first->check("page-lock host memory", locked);
 }
 
 status host_memory::unlock_pages(void* block) {
-  const std::scoped_lock hold(mutex_);
+  std::unique_lock hold(mutex_);
   const auto found = ranges_.find(reinterpret_cast<std::uintptr_t>(block));
-  if (found == ranges_.end()) {
+  if (found == ranges_.end() || found->second.changing) {
     return {errc::invalid_value,
             "machine 'cuda' cannot unlock memory that it did not page-lock; give the start of a "
             "registered range"};
   }
   if (--found->second.users > 0) return {};
-  const bool ours = found->second.ours;
+  status answer;
+  if (found->second.ours) {
+    found->second.changing = true;
+    hold.unlock();
+    const driver& api = *of_.api;
+    const context_guard in(api, of_.first->context());
+    const relaxed_capture allowed(api);
+    answer =
+        of_.first->check("undo the page-locking of host memory", api->cuMemHostUnregister(block));
+    hold.lock();
+  }
   ranges_.erase(found);
-  if (!ours) return {};
-  const driver& api = *of_.api;
-  const context_guard in(api, of_.first->context());
-  const relaxed_capture allowed(api);
-  return of_.first->check("undo the page-locking of host memory", api->cuMemHostUnregister(block));
+  return answer;
 }
 
-bool host_memory::is_registered(const byte_span& span) const noexcept {
+std::optional<bool> host_memory::is_locked_here(const byte_span& span) const noexcept {
   const std::scoped_lock hold(mutex_);
-  auto after = ranges_.upper_bound(span.first);
-  if (after == ranges_.begin()) return false;
+  const auto after = ranges_.upper_bound(span.first);
+  if (after == ranges_.begin()) return std::nullopt;
   const auto& [start, locked] = *std::prev(after);
-  return span.past <= start + locked.bytes;
+  if (span.first >= start + locked.bytes) return std::nullopt;
+  return !locked.changing && span.past <= start + locked.bytes;
 }
 
 bool host_memory::is_pinned(const byte_span& span) noexcept {
-  if (span.empty() || pinned_.cache.owns(span) || is_registered(span)) return true;
+  if (span.empty() || pinned_.cache.owns(span)) return true;
+  if (const auto locked = is_locked_here(span)) return *locked;
   const context_guard in(*of_.api, of_.first->context());
   return is_known(*of_.api, span.first) && is_known(*of_.api, span.past - 1);
 }

@@ -32,10 +32,11 @@ class host_memory {
   /// For our own purposes.
   [[nodiscard]] block_cache& pinned() noexcept { return pinned_.cache; }
 
-  /// Page-locks a range. Memory that is page-locked already is taken as it is and left so. May
-  /// take long.
+  /// Page-locks a range. Memory that is page-locked already is taken as it is and left so. `usage`
+  /// while another thread locks or unlocks it. May take long.
   status lock_pages(void* block, std::size_t bytes);
-  /// Undoes one `lock_pages`. No queued work may touch the range any more. May take long.
+  /// Undoes one `lock_pages`. No queued work may touch the range any more. Waits until the devices
+  /// have nothing to do, host functions that streams wait for included.
   status unlock_pages(void* block);
 
   /// Whether copies from and to the span can be queued: all of it is page-locked, by us or by
@@ -46,10 +47,13 @@ class host_memory {
   struct range {
     std::size_t bytes = 0;
     int users = 0;
-    bool ours = false;  // to unlock
+    bool ours = false;      // to unlock
+    bool changing = false;  // a thread is at it, without the mutex
   };
   [[nodiscard]] result<mark> tail_of(any_queue& order, const std::string& who);
-  [[nodiscard]] bool is_registered(const byte_span& span) const noexcept;
+  /// Nothing for memory that is not in `ranges_`. What is changing counts as not locked.
+  [[nodiscard]] std::optional<bool> is_locked_here(const byte_span& span) const noexcept;
+  status lock_by_driver(void* block, range& what);
   [[nodiscard]] bool join_range(void* block, std::size_t bytes, status& answer);
 
   struct store {
@@ -65,7 +69,7 @@ class host_memory {
   store managed_;
   const std::size_t total_;
 
-  // Guards ranges_. Page-locking is done under it, so that a range is never locked twice.
+  // Guards ranges_. Not held while the driver locks and unlocks, since copies ask for the ranges.
   mutable std::mutex mutex_;
   std::map<std::uintptr_t, range> ranges_;
 };

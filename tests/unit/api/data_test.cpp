@@ -146,6 +146,13 @@ TEST_F(Data, SharedOwnerIsKeptWhileWorkMayTouchTheBuffer) {
   EXPECT_TRUE(watch.expired());
 }
 
+TEST(SharedArrays, ConstOnesAreReadOnly) {
+  ms::context ctx(host_machine());
+  const std::shared_ptr<const int[]> values(new int[2]{3, 4});
+  const ms::logical_data<const int> data = ctx.logical_data(values, ms::shape<1>(2));
+  EXPECT_EQ(ctx.wait(data).at(1), 4);
+}
+
 TEST_F(Data, SharedArrayTakesAShape) {
   std::shared_ptr<int[]> values(new int[6]{1, 2, 3, 4, 5, 6});
   const auto data = ctx.logical_data(values, ms::shape(2, 3));

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/unlocker.hpp"
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fork_guard.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "base/thread.hpp"
+#include "core/machine.hpp"
+
+namespace millstream::core {
+namespace {
+
+struct locked_buffer {
+  std::shared_ptr<machine> on;
+  void* block;
+  std::shared_ptr<void> owner;
+};
+
+class unlocker {
+ public:
+  void add(locked_buffer&& next) {
+    const std::scoped_lock hold(mutex_);
+    waiting_.push_back(std::move(next));
+    added_.notify_one();
+    if (started_) return;
+    std::string why;
+    started_ = base::start_detached("millstream", [this] { serve(); }, why);
+    if (!started_) {
+      base::log(base::log_level::error, base::cat("buffers stay page-locked: ", why));
+    }
+  }
+
+ private:
+  [[noreturn]] void serve() noexcept {
+    for (;;) {
+      std::vector<locked_buffer> batch;
+      {
+        std::unique_lock hold(mutex_);
+        added_.wait(hold, [&] { return !waiting_.empty(); });
+        batch.swap(waiting_);
+      }
+      // A failure leaves the pages locked, which costs nothing but memory that stays put.
+      for (locked_buffer& each : batch) {
+        static_cast<void>(each.on->driver().unregister_memory(each.block));
+        each.owner.reset();
+      }
+    }
+  }
+
+  std::mutex mutex_;  // guards all below; innermost
+  std::condition_variable added_;
+  std::vector<locked_buffer> waiting_;
+  bool started_ = false;
+};
+
+// Never destroyed: its thread runs until the process ends.
+unlocker& the_unlocker() {
+  static auto* const only = new unlocker;
+  return *only;
+}
+
+}  // namespace
+
+void unlock_later(std::shared_ptr<machine> on, void* block, std::shared_ptr<void> owner) noexcept {
+  if (base::forked_child()) return;
+  try {
+    the_unlocker().add({std::move(on), block, std::move(owner)});
+  } catch (const std::exception& broken) {
+    base::log(base::log_level::error, base::cat("a buffer stays page-locked: ", broken.what()));
+  }
+}
+
+}  // namespace millstream::core

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Page-locking of users' buffers on the CUDA machine.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "tests/unit/core/engine.hpp"
+#include "tests/unit/fake_cuda/driver.hpp"
+
+namespace millstream::test {
+namespace {
+
+using fake_cuda_test::the_driver;
+
+class CudaPages : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!the_driver().is_fake) GTEST_SKIP() << "needs the look-alike driver";
+    locked_before_ = calls("cuMemHostRegister");
+    unlocked_before_ = calls("cuMemHostUnregister");
+  }
+  static std::uint64_t calls(const char* name) { return the_driver().control.count(name); }
+  [[nodiscard]] std::uint64_t locked() const { return calls("cuMemHostRegister") - locked_before_; }
+  [[nodiscard]] std::uint64_t unlocked() const {
+    return calls("cuMemHostUnregister") - unlocked_before_;
+  }
+  /// A device reads it twice and writes it. True once the owner has gone.
+  void use(std::size_t bytes, bool owned, std::atomic<bool>& gone) {
+    auto buffer = std::make_shared<std::vector<std::byte>>(bytes);
+    untyped_context ctx = open("cuda", 0);
+    registration what;
+    what.block = buffer->data();
+    what.bytes = bytes;
+    if (owned) {
+      what.owner = std::shared_ptr<void>(buffer.get(), [&gone, buffer](void*) {
+        gone = true;
+        gone.notify_all();
+      });
+    }
+    untyped_data data = ctx.register_data(what);
+    what.owner.reset();
+    for (const access_mode mode : {access_mode::read, access_mode::read, access_mode::rw})
+      run(ctx, exec_place::device(0), {{data, mode, {}, {}}}, nothing);
+    data = untyped_data();
+    ctx.finish();
+  }
+
+  std::uint64_t locked_before_ = 0;
+  std::uint64_t unlocked_before_ = 0;
+};
+
+TEST_F(CudaPages, ALargeBufferIsLockedOnceAndUnlockedBeforeItsOwnerGoes) {
+  std::atomic<bool> gone{false};
+  use(std::size_t{4} << 20U, /*owned=*/true, gone);
+  gone.wait(false);
+  EXPECT_EQ(locked(), 1U);
+  EXPECT_EQ(unlocked(), 1U);
+}
+
+TEST_F(CudaPages, ASmallBufferIsNotLocked) {
+  std::atomic<bool> gone{false};
+  use(1000, /*owned=*/true, gone);
+  gone.wait(false);
+  EXPECT_EQ(locked(), 0U);
+}
+
+TEST_F(CudaPages, ABufferWithoutAnOwnerIsNotLocked) {
+  std::atomic<bool> gone{false};
+  use(std::size_t{4} << 20U, /*owned=*/false, gone);
+  EXPECT_EQ(locked(), 0U);
+}
+
+}  // namespace
+}  // namespace millstream::test
