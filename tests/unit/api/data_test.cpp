@@ -150,7 +150,7 @@ TEST(SharedArrays, ConstOnesAreReadOnly) {
   ms::context ctx(host_machine());
   const std::shared_ptr<const int[]> values(new int[2]{3, 4});
   const ms::logical_data<const int> data = ctx.logical_data(values, ms::shape<1>(2));
-  EXPECT_EQ(ctx.wait(data).at(1), 4);
+  EXPECT_EQ(ctx.wait(data)[1], 4);
 }
 
 TEST_F(Data, SharedArrayTakesAShape) {
