@@ -198,6 +198,7 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] bool may_lock_pages(const data& what) const noexcept;
   void lock_pages(lock& held, data& what);
   void lock_pages_of(lock& held, const plan& of);
+  void await_unlocked_pages();
 
   // lifetime.cpp
   void drain_lanes(lock& held);
@@ -229,6 +230,7 @@ class context : public std::enable_shared_from_this<context> {
   lane_set lanes_;
   memory_pools pools_;
   range_registry ranges_;
+  bool has_locked_pages_ = false;
   completion_set before_;  // of the task that is being acquired
   std::vector<data*> all_data_;
   std::vector<retired> retired_;

@@ -292,6 +292,7 @@ void context::finish() {
                                           "for; call it after that has returned"));
   }
   std::vector<std::shared_ptr<void>> dropped;
+  bool unlocks = false;
   {
     lock held(mutex_);
     if (phase_ == phase::finished) return;
@@ -308,7 +309,10 @@ void context::finish() {
     }
     drain_lanes(held);
     if (phase_ == phase::finishing) close(dropped);
+    unlocks = has_locked_pages_;
   }
+  dropped.clear();
+  if (unlocks) await_unlocked_pages();
   drain_retired();
 }
 

@@ -57,6 +57,11 @@ void machine::unpark(place_index place) noexcept {
   unparked_changed_.notify_all();
 }
 
+bool machine::has_parked_queues() const noexcept {
+  const std::scoped_lock hold(mutex_);
+  return std::any_of(parked_.begin(), parked_.end(), [](int count) { return count > 0; });
+}
+
 bool machine::wait_for_unpark(std::uint64_t seen, std::chrono::milliseconds limit) {
   std::unique_lock hold(mutex_);
   return unparked_changed_.wait_for(hold, limit, [&] { return unparked_ != seen; });

@@ -62,6 +62,7 @@ class machine {
   /// those that wait.
   [[nodiscard]] bool park(place_index place, bool must) noexcept;
   void unpark(place_index place) noexcept;
+  [[nodiscard]] bool has_parked_queues() const noexcept;
   /// Blocks until a queue was unparked since `seen` was asked for, or the limit
   /// is over.
   [[nodiscard]] bool wait_for_unpark(std::uint64_t seen, std::chrono::milliseconds limit);

@@ -38,6 +38,7 @@ void context::lock_pages(lock& held, data& what) {
   const bool is_locked = on().driver().register_memory(block, what.bytes).ok();
   held.lock();
   if (!is_locked) return;  // the copies go through staging
+  has_locked_pages_ = true;
   std::shared_ptr<void> unlocks(block, [on = options_.on.state(), owner = std::move(owner)](
                                            void* locked) { unlock_later(on, locked, owner); });
   if (!what.let_go) what.keep_alive = std::move(unlocks);
@@ -52,6 +53,15 @@ void context::lock_pages_of(lock& held, const plan& of) {
       if (may_lock_pages(what)) lock_pages(held, what);
     }
   }
+}
+
+// So that owners are gone when `finish` returns. Not while streams wait for host functions of
+// others: unlocking would wait for these.
+void context::await_unlocked_pages() {
+  const std::uint64_t all = unlocks_wanted();
+  constexpr std::chrono::milliseconds slice{1};
+  while (!on().has_parked_queues() && !wait_for_unlocks(all, slice))
+    continue;
 }
 
 }  // namespace millstream::core

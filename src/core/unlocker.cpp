@@ -28,6 +28,7 @@ class unlocker {
   void add(locked_buffer&& next) {
     const std::scoped_lock hold(mutex_);
     waiting_.push_back(std::move(next));
+    ++wanted_;
     added_.notify_one();
     if (started_) return;
     std::string why;
@@ -35,6 +36,15 @@ class unlocker {
     if (!started_) {
       base::log(base::log_level::error, base::cat("buffers stay page-locked: ", why));
     }
+  }
+
+  [[nodiscard]] std::uint64_t wanted() noexcept {
+    const std::scoped_lock hold(mutex_);
+    return wanted_;
+  }
+  [[nodiscard]] bool wait_for(std::uint64_t count, std::chrono::milliseconds limit) {
+    std::unique_lock hold(mutex_);
+    return unlocked_.wait_for(hold, limit, [&] { return done_ >= count; });
   }
 
  private:
@@ -50,12 +60,18 @@ class unlocker {
       for (locked_buffer& each : batch) {
         static_cast<void>(each.on->driver().unregister_memory(each.block));
         each.owner.reset();
+        const std::scoped_lock hold(mutex_);
+        ++done_;
+        unlocked_.notify_all();
       }
     }
   }
 
   std::mutex mutex_;  // guards all below; innermost
   std::condition_variable added_;
+  std::condition_variable unlocked_;
+  std::uint64_t wanted_ = 0;
+  std::uint64_t done_ = 0;
   std::vector<locked_buffer> waiting_;
   bool started_ = false;
 };
@@ -75,6 +91,14 @@ void unlock_later(std::shared_ptr<machine> on, void* block, std::shared_ptr<void
   } catch (const std::exception& broken) {
     base::log(base::log_level::error, base::cat("a buffer stays page-locked: ", broken.what()));
   }
+}
+
+std::uint64_t unlocks_wanted() noexcept {
+  return the_unlocker().wanted();
+}
+
+bool wait_for_unlocks(std::uint64_t count, std::chrono::milliseconds limit) {
+  return the_unlocker().wait_for(count, limit);
 }
 
 }  // namespace millstream::core

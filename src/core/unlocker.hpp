@@ -2,6 +2,8 @@
 /// Undoes the page-locking of users' buffers in the background.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
 
 namespace millstream::core {
@@ -13,5 +15,11 @@ class machine;
 /// host function. Never blocks. Any thread. If the system gives no thread, the buffer is kept for
 /// good.
 void unlock_later(std::shared_ptr<machine> on, void* block, std::shared_ptr<void> owner) noexcept;
+
+/// How many buffers were handed over so far in the process.
+[[nodiscard]] std::uint64_t unlocks_wanted() noexcept;
+/// Blocks until that many have been unlocked and their owners are gone (true), or the limit is
+/// over.
+[[nodiscard]] bool wait_for_unlocks(std::uint64_t count, std::chrono::milliseconds limit);
 
 }  // namespace millstream::core
