@@ -36,8 +36,8 @@ struct task_dep;
 
 /// A value that may have copies on many places, seen as bytes. Handles share the value. The last
 /// handle lets it go: write-back to a registered buffer is queued, memory is freed in order, and
-/// nothing waits. Any thread may use a handle, also after its context ended (then every use throws
-/// error(usage), and dropping it does nothing).
+/// nothing waits. Any thread may use a handle, also after its context ended: then tasks and waits
+/// that name it throw error(usage), and dropping it does nothing.
 class MILLSTREAM_API untyped_data {
  public:
   untyped_data() noexcept = default;

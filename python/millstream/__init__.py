@@ -8,7 +8,7 @@ reads and writes. The order, the copies and the overlap follow from that::
     import millstream as stf
 
     x, y = np.ones(16), np.zeros(16)
-    with stf.context(machine="host") as ctx:
+    with stf.context(machine=stf.machine("host")) as ctx:
         lx, ly = ctx.logical_data(x), ctx.logical_data(y)
         ctx.submit(lambda a, b: np.multiply(a, 2, out=b), lx.read(), ly.write())
     print(y)  # all 2
