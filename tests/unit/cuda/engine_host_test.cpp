@@ -76,8 +76,8 @@ class EngineHost : public testing::Test {
   void write_behind(const gate& hold, const untyped_data& to, std::uint32_t value) {
     run(
         on_, exec_place::host(), {to.write()},
-        [&hold, value](const body_call& call) {
-          hold.hold();
+        [wait = hold.waiter(), value](const body_call& call) {
+          wait();
           first<std::uint32_t>(call) = value;
         },
         {}, task_kind::host_launch);
@@ -85,8 +85,8 @@ class EngineHost : public testing::Test {
   void fail_behind(const gate& hold, const untyped_data& to) {
     run(
         on_, exec_place::host(), {to.write()},
-        [&hold](const body_call&) {
-          hold.hold();
+        [wait = hold.waiter()](const body_call&) {
+          wait();
           throw std::runtime_error("boom");
         },
         "bad", task_kind::host_launch);
@@ -157,8 +157,8 @@ TEST_F(EngineHost, StreamsOfOpenTasksStayParked) {
   for (int i = 0; i < 8; ++i) {
     const untyped_data token = on_.make_token();
     run(
-        on_, exec_place::host(), {token.write()}, [&hold](const body_call&) { hold.hold(); }, {},
-        task_kind::host_launch);
+        on_, exec_place::host(), {token.write()},
+        [wait = hold.waiter()](const body_call&) { wait(); }, {}, task_kind::host_launch);
     opened.emplace_back(on_);
     opened.back().set_place(device);
     opened.back().add_dep(token.rw());

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -75,7 +76,8 @@ void launch(abi::function what, abi::stream on, Arguments... arguments) {
   };
 }
 
-/// Holds host functions back until it is opened, at the latest by the destructor.
+/// Holds host functions back until it is opened, at the latest by the destructor. They may still be
+/// on their way out then, so they take the waiter by value.
 class gate {
  public:
   gate() = default;
@@ -83,13 +85,16 @@ class gate {
   gate(const gate&) = delete;
   gate& operator=(const gate&) = delete;
   void open() {
-    is_open_ = true;
-    is_open_.notify_all();
+    is_open_->store(true);
+    is_open_->notify_all();
   }
-  void hold() const { is_open_.wait(false); }
+  [[nodiscard]] auto waiter() const {
+    return [is_open = is_open_] { is_open->wait(false); };
+  }
+  void hold() const { waiter()(); }
 
  private:
-  std::atomic<bool> is_open_{false};
+  std::shared_ptr<std::atomic<bool>> is_open_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 }  // namespace millstream::test
