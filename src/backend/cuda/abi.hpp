@@ -122,7 +122,13 @@ enum class pointer_attribute : std::uint32_t {
   range_size = 12,
 };
 
-enum class memory_type : std::uint32_t { on_host = 1, on_device = 2, in_array = 3, unified = 4 };
+enum class memory_type : std::uint32_t {
+  unset = 0,
+  on_host = 1,
+  on_device = 2,
+  in_array = 3,
+  unified = 4
+};
 
 enum class proc_address_flags : std::uint64_t { legacy_stream = 1 };
 enum class proc_address_answer : std::uint32_t { found = 0, not_found = 1, version_too_low = 2 };
@@ -165,9 +171,14 @@ enum class pool_attribute : std::uint32_t {
   reserved_bytes_now = 5,
   used_bytes_now = 7,
 };
-enum class allocation_type : std::uint32_t { pinned = 1 };
+enum class allocation_type : std::uint32_t { unset = 0, pinned = 1 };
 enum class allocation_handle_type : std::uint32_t { none = 0 };
-enum class location_type : std::uint32_t { at_device = 1, at_host = 2, at_host_numa = 3 };
+enum class location_type : std::uint32_t {
+  unset = 0,
+  at_device = 1,
+  at_host = 2,
+  at_host_numa = 3
+};
 enum class access_flags : std::uint32_t { none = 0, read = 1, read_write = 3 };
 enum class granularity : std::uint32_t { minimum = 0, recommended = 1 };
 

@@ -83,7 +83,8 @@ status driver::look_up(void* get_address) noexcept {
       if (found != abi::result::success || answer != abi::proc_address_answer::found) {
         address = nullptr;
       }
-      std::memcpy(reinterpret_cast<std::byte*>(&calls_) + each.offset, &address, sizeof address);
+      std::memcpy(reinterpret_cast<std::byte*>(&calls_) + each.offset,
+                  static_cast<const void*>(&address), sizeof address);
       if (address == nullptr && each.required && missing_.empty()) missing_ = row_text(each);
     }
     return {};

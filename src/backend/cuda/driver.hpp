@@ -14,6 +14,7 @@ namespace abi {
 
 /// The driver's functions by their names. Optional ones are null where the driver lacks them.
 struct entry_points {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): the name and the parameters of a declaration
 #define MILLSTREAM_CUDA_ROW(name, version, need, parameters) result(*name) parameters = nullptr;
 #include "backend/cuda/driver.inc"
 #undef MILLSTREAM_CUDA_ROW

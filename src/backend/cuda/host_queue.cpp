@@ -62,7 +62,7 @@ status finish(stream& what) {
 helper_streams::~helper_streams() {
   for (auto& [device, leased] : streams_) {
     if (base::forked_child()) {
-      static_cast<void>(leased.release());
+      [[maybe_unused]] const auto* const left = leased.release();
     } else {
       leased->on.give_back(std::move(leased));
     }

@@ -16,7 +16,7 @@ queue::queue(std::shared_ptr<device_state> on, std::unique_ptr<stream> leased)
 queue::~queue() {
   // In a forked child the driver must not be called.
   if (base::forked_child()) {
-    static_cast<void>(stream_.release());
+    [[maybe_unused]] const auto* const left = stream_.release();
   } else {
     on_->give_back(std::move(stream_));
   }

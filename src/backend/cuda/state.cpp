@@ -21,7 +21,7 @@ void keep_for_good(std::unique_ptr<stream> busy) noexcept {
   try {
     kept->push_back(std::move(busy));
   } catch (const std::bad_alloc&) {
-    static_cast<void>(busy.release());
+    [[maybe_unused]] const auto* const left = busy.release();
   }
 }
 
@@ -263,9 +263,10 @@ machine_state::machine_state(std::shared_ptr<const driver> loaded)
 // is still in use: then both stay with the process.
 machine_state::~machine_state() {
   if (base::forked_child()) {
-    for (std::unique_ptr<device_state>& each : devices)
-      static_cast<void>(each.release());
-    static_cast<void>(host.release());
+    for (std::unique_ptr<device_state>& each : devices) {
+      [[maybe_unused]] const auto* const left = each.release();
+    }
+    [[maybe_unused]] const auto* const left = host.release();
     return;
   }
   const relaxed_capture allowed(*api);
