@@ -179,7 +179,8 @@ must_be kind_of(memory_type type) {
     case memory_type::on_host: return must_be::host;
     case memory_type::on_device: return must_be::device;
     case memory_type::unified: return must_be::anything;
-    case memory_type::in_array: break;
+    case memory_type::in_array:
+    case memory_type::unset: break;
   }
   throw refusal{type == memory_type::in_array ? result::not_supported : result::invalid_value};
 }
