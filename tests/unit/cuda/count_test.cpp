@@ -31,14 +31,9 @@ class Count : public MachineTest {
     MachineTest::TearDown();
   }
   /// Calls of the body by name, without those that touch thread-local memory only.
-  std::string calls_of(const std::function<void()>& body) {
-    control.log(1);
-    body();
-    control.log(0);
+  static std::string calls_of(const std::function<void()>& body) {
     std::string names;
-    fake_cuda_call entry{};
-    for (std::size_t i = 0; control.log_entry(i, &entry) != 0; ++i) {
-      const std::string name = entry.name;
+    for (const std::string& name : fake_cuda_test::calls_of_this_thread(body)) {
       if (name == "cuCtxGetCurrent" || name == "cuThreadExchangeStreamCaptureMode") continue;
       names += name + " ";
     }

@@ -11,20 +11,11 @@ namespace {
 /// Calls of the driver by name.
 using calls = std::map<std::string, std::uint64_t>;
 
-calls logged() {
-  const auto& control = cuda_driver().control;
-  calls all;
-  fake_cuda_call entry{};
-  for (std::size_t i = 0; control.log_entry(i, &entry) != 0; ++i)
-    ++all[entry.name];
-  return all;
-}
-
 calls calls_of(const std::function<void()>& body) {
-  cuda_driver().control.log(1);
-  body();
-  cuda_driver().control.log(0);
-  return logged();
+  calls all;
+  for (const std::string& name : fake_cuda_test::calls_of_this_thread(body))
+    ++all[name];
+  return all;
 }
 
 struct cost {

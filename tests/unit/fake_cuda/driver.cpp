@@ -48,6 +48,28 @@ driver& the_driver() {
   return *only;
 }
 
+std::vector<std::string> calls_of_this_thread(const std::function<void()>& body) {
+  const controls& control = the_driver().control;
+  control.log(1);
+  // Nobody else asks for the version: the entry tells the thread's number.
+  int version = 0;
+  static_cast<void>(the_driver().call.cuDriverGetVersion(&version));
+  body();
+  control.log(0);
+  std::vector<std::string> names;
+  int thread = -1;
+  fake_cuda_call entry{};
+  for (std::size_t i = 0; control.log_entry(i, &entry) != 0; ++i) {
+    const std::string name = entry.name;
+    if (name == "cuDriverGetVersion") {
+      thread = entry.thread;
+    } else if (entry.thread == thread) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
 void DriverTest::SetUp() {
   if (api.is_fake) control.reset();
   api.look_up();

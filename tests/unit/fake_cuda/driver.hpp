@@ -61,6 +61,9 @@ class driver {
 
 /// Loaded once a process. Throws std::runtime_error where there is none.
 [[nodiscard]] driver& the_driver();
+/// Names of the calls that the body makes in this thread. Threads of earlier work may still be at
+/// it. With the look-alike driver only.
+[[nodiscard]] std::vector<std::string> calls_of_this_thread(const std::function<void()>& body);
 /// The text of kernels.ptx.
 [[nodiscard]] std::string kernel_text();
 
