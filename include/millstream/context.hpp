@@ -192,6 +192,19 @@ class context_ref : public untyped_context {
       std::source_location at = std::source_location::current()) {
     return add(elements, shape<Rank>(extents), place, at);
   }
+  template <int = 0, class Pointer>
+    requires(std::is_pointer_v<std::remove_cvref_t<Pointer>> ||
+             std::is_null_pointer_v<std::remove_cvref_t<Pointer>>)
+  void logical_data(Pointer&& /*elements*/) {
+    static_assert(detail::never<Pointer>,
+                  "a pointer needs the number of elements: write logical_data(p, n)");
+  }
+  template <int = 0, class Text>
+    requires(std::is_same_v<std::remove_cvref_t<Text>, std::string>)
+  void logical_data(Text&& /*text*/) {
+    static_assert(detail::never<Text>,
+                  "register the characters: write logical_data(std::span(text))");
+  }
   /// One variable of the user's, a number or a trivially copyable struct: rank 0.
   template <int = 0, detail::scalar_value T>
     requires(!detail::has_own_overload<std::remove_const_t<T>>)
@@ -311,6 +324,11 @@ class context_ref : public untyped_context {
     }
     arguments::submit(*this, task_kind::task, options, std::forward<First>(first),
                       std::forward<Rest>(rest)...);
+  }
+  template <class First, class... Rest>
+    requires(detail::leads_task<First>)
+  void task(exec_place /*place*/, First&& /*second*/, Rest&&... /*rest*/) {
+    static_assert(detail::never<First>, "a task takes one place or options, as its first argument");
   }
   /// A task to be filled in: see dynamic_task.
   [[nodiscard]] dynamic_task task(std::source_location at = std::source_location::current()) {

@@ -80,3 +80,19 @@ void reduce_in_another_type(ms::logical_data<double, 0> x) {
   static_cast<void>(x.reduce(ms::reducer::sum<float>{}));  // expect: which both give the element type
 #endif
 }
+
+void pointer_without_extents(ms::context& ctx, double* p) {
+#ifdef CORRECT
+  static_cast<void>(ctx.logical_data(p, 4));
+#else
+  ctx.logical_data(p);  // expect: a pointer needs the number of elements: write logical_data(p, n)
+#endif
+}
+
+void text_as_data(ms::context& ctx, std::string& text) {
+#ifdef CORRECT
+  static_cast<void>(ctx.logical_data(std::span(text)));
+#else
+  ctx.logical_data(text);  // expect: register the characters
+#endif
+}

@@ -123,3 +123,11 @@ void get_without_a_view(const ms::dynamic_task& task) {
   static_cast<void>(task.get<double>(0));  // expect: get<View>(index) needs a view type
 #endif
 }
+
+void two_places(ms::context& ctx, data x) {
+#ifdef CORRECT
+  ctx.task(ms::exec_place::host(), x.rw(), [](view) {});
+#else
+  ctx.task(ms::exec_place::host(), ms::exec_place::device(0), x.rw(), [](view) {});  // expect: one place
+#endif
+}
