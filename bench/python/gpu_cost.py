@@ -19,11 +19,16 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import call_cost
 import millstream as stf
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python" / "tests"))
+
+import numba_names
 
 Loop = Callable[[int], None]
 
@@ -213,6 +218,64 @@ def torch_op_in_task(session: Session) -> tuple[Loop, Loop]:
     return ours, torch_op(session)[1]
 
 
+def torch_op_in_adapter(session: Session) -> tuple[Loop, Loop]:
+    from millstream.interop.pytorch import pytorch_task
+
+    ctx, (datum, *_) = session.ctx, session.data
+
+    def ours(calls: int) -> None:
+        for _ in range(calls):
+            with pytorch_task(ctx, datum.rw()) as (tensor,):
+                tensor.add_(1.0)
+
+    return ours, torch_op(session)[1]
+
+
+def torch_adapter_alone(session: Session) -> tuple[Loop, None]:
+    from millstream.interop.pytorch import pytorch_task
+
+    ctx, (datum, *_) = session.ctx, session.data
+
+    def ours(calls: int) -> None:
+        for _ in range(calls):
+            with pytorch_task(ctx, datum.rw()):
+                pass
+
+    return ours, None
+
+
+def torch_arguments(session: Session) -> tuple[Loop, Loop]:
+    from millstream.interop.pytorch import tensor_arguments
+
+    ctx, (datum, *_) = session.ctx, session.data
+    current = stf.current_task
+
+    def body(_: stf.stf_cai) -> None:
+        tensor_arguments(current()).add_(1.0)
+
+    def ours(calls: int) -> None:
+        for _ in range(calls):
+            ctx.submit(body, datum.rw())
+
+    return ours, torch_op(session)[1]
+
+
+def torch_stream_alone(session: Session) -> tuple[Loop, None]:
+    import torch
+
+    torch.cuda.init()
+    ctx, (datum, *_) = session.ctx, session.data
+
+    def body(_: stf.stf_cai) -> None:
+        pass
+
+    def ours(calls: int) -> None:
+        for _ in range(calls):
+            ctx.submit(body, datum.rw())
+
+    return ours, None
+
+
 def cupy_op(session: Session) -> tuple[Loop, Loop]:
     import cupy
 
@@ -220,7 +283,8 @@ def cupy_op(session: Session) -> tuple[Loop, Loop]:
     array = cupy.zeros(16)
 
     def body(view: stf.stf_cai) -> None:
-        cupy.add(cupy.asarray(view), 1.0, out=cupy.asarray(view))
+        mine = cupy.asarray(view)
+        cupy.add(mine, 1.0, out=mine)
 
     def ours(calls: int) -> None:
         for _ in range(calls):
@@ -233,17 +297,35 @@ def cupy_op(session: Session) -> tuple[Loop, Loop]:
     return ours, twin
 
 
+class Numba:
+    """A kernel that adds one to a word, and its launch without the library."""
+
+    def __init__(self) -> None:
+        numba_names.add()
+        from numba import cuda
+
+        def add_one(x: np.ndarray) -> None:
+            x[0] += 1.0
+
+        self.cuda = cuda
+        self.function = add_one
+        self.touch = cuda.jit(add_one)
+
+    def twin(self) -> Loop:
+        array = self.cuda.device_array(16)
+        launch = self.touch[1, 1]
+
+        def loop(calls: int) -> None:
+            for _ in range(calls):
+                launch(array)
+
+        return loop
+
+
 def numba_kernel(session: Session) -> tuple[Loop, Loop]:
-    from numba import cuda
-
-    def add_one(x: np.ndarray) -> None:
-        x[0] += 1.0
-
-    touch = cuda.jit(add_one)
-
+    numba = Numba()
+    cuda, touch = numba.cuda, numba.touch
     ctx, (datum, *_) = session.ctx, session.data
-    array = cuda.device_array(16)
-    launch = touch[1, 1]
 
     def ours(calls: int) -> None:
         for _ in range(calls):
@@ -251,15 +333,16 @@ def numba_kernel(session: Session) -> tuple[Loop, Loop]:
                 stream = cuda.external_stream(t.stream_ptr())
                 touch[1, 1, stream](cuda.as_cuda_array(t.args_cai(), sync=False))
 
-    def twin(calls: int) -> None:
-        for _ in range(calls):
-            launch(array)
-
-    return ours, twin
+    return ours, numba.twin()
 
 
 def have(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
+
+
+def framework(name: str, make: Callable[..., object], budget: float = 0, over: float = 0) -> Row:
+    """A row whose twin is the framework alone; what is queued counts until it has ended."""
+    return Row(name, make, budget, over, 5_000, together=True)
 
 
 def rows() -> list[Row]:
@@ -299,14 +382,18 @@ def rows() -> list[Row]:
     ]
     if have("torch"):
         made += [
-            Row("PyTorch op, submitted", torch_op, 10.0, 0, 5_000, together=True),
-            Row("PyTorch op by DLPack, submitted", torch_dlpack, 10.0, 0, 5_000, together=True),
-            Row("PyTorch op in a task", torch_op_in_task, 10.0, 0, 5_000, together=True),
+            framework("PyTorch op, submitted", torch_op, 10.0),
+            framework("PyTorch op by DLPack, submitted", torch_dlpack, 10.0),
+            framework("PyTorch op by tensor_arguments, submitted", torch_arguments, 10.0),
+            framework("PyTorch op in a task", torch_op_in_task),
+            framework("PyTorch op in pytorch_task", torch_op_in_adapter, 10.0),
+            framework("PyTorch imported, empty function submitted", torch_stream_alone),
+            framework("PyTorch, empty pytorch_task", torch_adapter_alone),
         ]
     if have("cupy"):
-        made.append(Row("CuPy op, submitted", cupy_op, 0, 0, 5_000, together=True))
+        made.append(framework("CuPy op, submitted", cupy_op))
     if have("numba") and have("numba.cuda"):
-        made.append(Row("Numba kernel in a task", numba_kernel, 0, 3.0, 5_000, together=True))
+        made.append(framework("Numba kernel in a task", numba_kernel))
     return made
 
 

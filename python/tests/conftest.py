@@ -9,6 +9,7 @@ simulated devices, are to be left out:
 """
 
 import os
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -16,6 +17,8 @@ import threading
 
 import millstream as stf
 import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))  # helpers of this folder
 
 # Bodies that a test holds back give up after this time, so that a fault is a failure and no hang.
 LIMIT_S = 60

@@ -1,26 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CuPy: the current device and stream of a body."""
+"""CuPy: the current stream of a body."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from millstream._stream import CudaStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
     from typing import Any
 
+    from millstream.interop._current import Switch
 
-def current_stream(cupy: Any, stream: int, device: int) -> AbstractContextManager[None] | None:
-    """A scope in which `device` and `stream` are CuPy's current ones; None where it has no GPU."""
+# By stream and device. Streams are pooled, so that there are few.
+_switches: dict[tuple[int, int], Switch] = {}
+
+
+class _stream_switch:
+    """CuPy keeps what was current before on a stack of the thread, so one object serves all."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def enter(self, arguments: tuple[Any, ...]) -> None:
+        self._stream.__enter__()
+
+    def leave(self, before: None) -> None:
+        self._stream.__exit__(None, None, None)
+
+
+def stream_switch(cupy: Any, stream: int, device: int) -> Switch | None:
+    """The switch to `stream`, whose `device` is current; None where CuPy has no GPU."""
+    known = _switches.get((stream, device))
+    if known is not None:
+        return known
     cuda = getattr(cupy, "cuda", None)
     if cuda is None or not cuda.is_available():
         return None
-    return _scope(cuda, stream, device)
+    made = _switches[stream, device] = _stream_switch(_wrap(cuda, stream, device))
+    return made
 
 
-@contextmanager
-def _scope(cuda: Any, stream: int, device: int) -> Iterator[None]:
-    with cuda.Device(device), cuda.ExternalStream(stream, device):
-        yield
+def _wrap(cuda: Any, stream: int, device: int) -> Any:
+    """CuPy's object for a stream of ours."""
+    from_external = getattr(cuda.Stream, "from_external", None)
+    if from_external is not None:
+        return from_external(CudaStream(stream))
+    return cuda.ExternalStream(stream, device)  # before CuPy 14, which deprecates it

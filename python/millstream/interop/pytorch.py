@@ -1,23 +1,257 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch: the current stream of a body."""
+"""PyTorch: arguments of tasks as tensors, and the stream of a task as the current one::
+
+    from millstream.interop.pytorch import pytorch_task
+
+    with pytorch_task(ctx, x.read(), y.rw()) as (x_tensor, y_tensor):
+        y_tensor[:] = x_tensor * 2
+
+PyTorch is imported at the first use of a function, never before.
+
+What a block allocates comes from PyTorch's pool of the task's stream, so a temporary may be dropped
+at once. A tensor of another stream that a block only uses must live until the task has run, or be
+told of: ``tensor.record_stream(torch.cuda.current_stream())``. For tensors in ``args=`` of
+`context.submit` that is done here.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from millstream.interop._task_scope import fail_task
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable
+    from types import TracebackType
     from typing import Any
 
-_streams: dict[tuple[int, int], Any] = {}
+    import millstream
+    from millstream.interop._current import Switch
+
+__all__ = ["pytorch_task", "tensor_arg", "tensor_arguments"]
+
+# Kinds of memory by the names of DLPack.
+_CPU, _CUDA = 1, 2
+
+# By stream and device. Streams are pooled, so that there are few.
+_switches: dict[tuple[int, int], Switch] = {}
 
 
-def current_stream(torch: Any, stream: int, device: int) -> AbstractContextManager[Any] | None:
-    """A scope in which `stream` is PyTorch's current one; None where PyTorch has no such GPU."""
+def _import_torch() -> Any:
+    try:
+        import torch
+    except ImportError as missing:
+        raise ImportError(
+            "millstream.interop.pytorch needs PyTorch, which cannot be imported; "
+            "install it, for example with 'pip install torch'",
+            name="torch",
+        ) from missing
+    return torch
+
+
+# --- streams
+
+
+class _stream_switch:
+    """A stream made current by the two calls that `torch.cuda.stream` ends in.
+
+    These are not documented, but Python code of PyTorch's own is all they were made for; around a
+    small kernel, the documented scope costs more than the kernel. Where they are missing,
+    `_scope_switch` is used.
+    """
+
+    __slots__ = ("_current", "_device", "_make_current", "_number", "_stream", "_tensor")
+
+    def __init__(self, torch: Any, stream: Any, device: int) -> None:
+        self._current: Callable[[int], tuple[int, int, int]] = torch._C._cuda_getCurrentStream
+        self._make_current: Callable[..., None] = torch._C._cuda_setStream
+        self._device = device
+        self._stream = stream
+        self._number = (stream.stream_id, stream.device_index, stream.device_type)
+        self._tensor = torch.Tensor
+
+    def enter(self, arguments: tuple[Any, ...] = ()) -> tuple[int, int, int]:
+        before = self._current(self._device)
+        self._make_current(*self._number)
+        _tell_allocator(arguments, self._tensor, self._stream)
+        return before
+
+    def leave(self, before: tuple[int, int, int]) -> None:
+        self._make_current(*before)
+
+
+class _scope_switch:
+    """A stream made current by `torch.cuda.stream`."""
+
+    __slots__ = ("_scope", "_stream", "_tensor")
+
+    def __init__(self, torch: Any, stream: Any) -> None:
+        self._scope: Callable[[Any], Any] = torch.cuda.stream
+        self._stream = stream
+        self._tensor = getattr(torch, "Tensor", ())
+
+    def enter(self, arguments: tuple[Any, ...] = ()) -> Any:
+        scope = self._scope(self._stream)
+        scope.__enter__()
+        _tell_allocator(arguments, self._tensor, self._stream)
+        return scope
+
+    def leave(self, before: Any) -> None:
+        before.__exit__(None, None, None)
+
+
+# The caller may drop them once the body has returned, before the GPU has run it.
+def _tell_allocator(arguments: tuple[Any, ...], tensor_class: Any, stream: Any) -> None:
+    for each in arguments:
+        if isinstance(each, tensor_class) and each.is_cuda:
+            each.record_stream(stream)
+
+
+def stream_switch(torch: Any, stream: int, device: int) -> Switch | None:
+    """The switch to `stream`, whose `device` is current; None where PyTorch has no such GPU."""
+    known = _switches.get((stream, device))
+    if known is not None:
+        return known
     cuda = getattr(torch, "cuda", None)
     if cuda is None or not cuda.is_available() or device >= cuda.device_count():
         return None
-    known = _streams.get((stream, device))
-    if known is None:
-        known = _streams[stream, device] = cuda.ExternalStream(stream, device=device)
-    scope: AbstractContextManager[Any] = cuda.stream(known)
-    return scope
+    made = _switches[stream, device] = _make_switch(torch, stream, device)
+    return made
+
+
+def _make_switch(torch: Any, stream: int, device: int) -> Switch:
+    wrapped = torch.cuda.ExternalStream(stream, device=device)
+    inner = getattr(torch, "_C", None)
+    # Before stream_id, these calls took one packed number.
+    if hasattr(inner, "_cuda_setStream") and hasattr(wrapped, "stream_id"):
+        torch.cuda.init()  # as `torch.cuda.stream` does
+        return _stream_switch(torch, wrapped, device)
+    return _scope_switch(torch, wrapped)
+
+
+def _switch_of(torch: Any, ctx: Any, task: Any) -> Switch | None:
+    """The switch to the stream of a started task; None on machines without GPU streams."""
+    machine = getattr(ctx, "machine", None)
+    if machine is None:  # no context of ours
+        return _scope_switch(torch, torch.cuda.ExternalStream(task.stream_ptr()))
+    if machine.name != "cuda":
+        return None
+    cuda = torch.cuda
+    # Whether it is available is asked of the driver each time.
+    if not cuda.is_initialized() and not cuda.is_available():
+        return None
+    stream = int(task.stream_ptr())  # its device is current from here on
+    return stream_switch(torch, stream, cuda.current_device())
+
+
+# --- tensors
+
+
+def _to_tensor(torch: Any, view: Any) -> Any:
+    """A tensor over the memory of `view`, which it keeps alive.
+
+    Made anew each time: a capsule that asks for no order costs less than finding a tensor made
+    before and checking that nobody has changed its shape or asked for its gradient since.
+    """
+    where = getattr(view, "__dlpack_device__", None)
+    if where is None:  # no view of ours
+        return torch.as_tensor(view)
+    kind = where()[0]
+    if kind == _CUDA:
+        return torch.from_dlpack(view.__dlpack__(stream=-1))
+    if kind == _CPU:
+        # Memory that is only read needs a version that PyTorch asks for by itself.
+        return torch.from_dlpack(view if view.readonly else view.__dlpack__())
+    return torch.as_tensor(view, device="cuda")  # page-locked or managed
+
+
+def tensor_arg(task: millstream.task, index: int) -> Any:
+    """Dependency `index` (tokens counted) of a started task as a `torch.Tensor`.
+
+    It has the shape and the element type of the datum, shares its memory (on the GPU of the task,
+    on host machines in host memory) and is valid until the task ends. PyTorch knows no read-only
+    tensors: do not write to one of a `read` access. To be used with the stream of the task current.
+
+    IndexError past the list, RuntimeError for a token or when the task is not open, BufferError for
+    elements that PyTorch does not have, ImportError without PyTorch.
+    """
+    return _to_tensor(_import_torch(), task.get_arg_cai(index))
+
+
+def tensor_arguments(task: millstream.task | millstream.running_task) -> Any:
+    """All dependencies but tokens as by `tensor_arg`: None, one tensor, or a tuple of tensors.
+
+    In a function that was given to `context.submit`, `task` is ``millstream.current_task()``.
+    """
+    torch = _import_torch()
+    views = task.args_cai()
+    if views is None:
+        return None
+    if isinstance(views, tuple):
+        return tuple([_to_tensor(torch, view) for view in views])
+    return _to_tensor(torch, views)
+
+
+class pytorch_task:
+    """A task around a ``with`` block, with its stream current in PyTorch.
+
+    ``with pytorch_task(ctx, *args) as tensors``: `args` are those of `context.task`. The block gets
+    a tuple of tensors, one for each dependency that is no token (see `tensor_arg`), or None where
+    there are none. What raises in the block fails the task; an error of the clean-up is raised only
+    after a clean block, that of the stream before that of the task. On host machines the tensors
+    are in host memory and there is no stream.
+
+    Raises what `context.task` and `task.start` raise, and ImportError without PyTorch.
+    """
+
+    __slots__ = ("_before", "_ctx", "_switch", "_task")
+
+    def __init__(self, ctx: millstream.context, *args: object) -> None:
+        self._ctx: Any = ctx
+        self._task: Any = ctx.task(*args)
+        self._switch: Switch | None = None
+
+    def __enter__(self) -> tuple[Any, ...] | None:
+        """Starts the task; the tensors."""
+        torch = _import_torch()
+        task = self._task
+        task.start()
+        try:
+            switch = _switch_of(torch, self._ctx, task)
+            if switch is not None:
+                self._before = switch.enter(())
+                self._switch = switch
+            tensors = tensor_arguments(task)
+        except BaseException as failure:
+            self._leave_stream_quietly()
+            fail_task(task, type(failure), failure, failure.__traceback__)
+            raise
+        return tensors if tensors is None or isinstance(tensors, tuple) else (tensors,)
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Takes the stream back and ends the task, whatever happens."""
+        if exc_type is not None:
+            self._leave_stream_quietly()
+            fail_task(self._task, exc_type, exc, traceback)
+            return
+        try:
+            self._leave_stream()
+        except BaseException as failure:
+            fail_task(self._task, type(failure), failure, failure.__traceback__)
+            raise
+        self._task.end()
+
+    def _leave_stream(self) -> None:
+        switch, self._switch = self._switch, None
+        if switch is not None:
+            switch.leave(self._before)
+
+    def _leave_stream_quietly(self) -> None:
+        with suppress(Exception):
+            self._leave_stream()

@@ -221,7 +221,7 @@ def fake_torch(monkeypatch, recorder):
         monkeypatch.delitem(sys.modules, module, raising=False)
     from millstream.interop import pytorch
 
-    monkeypatch.setattr(pytorch, "_streams", {})
+    monkeypatch.setattr(pytorch, "_switches", {})
     torch = types.ModuleType("torch")
     torch.cuda = types.SimpleNamespace(
         is_available=lambda: True, device_count=lambda: 1,
@@ -234,13 +234,31 @@ def fake_torch(monkeypatch, recorder):
 
 @pytest.fixture
 def fake_cupy(monkeypatch, recorder):
+    from millstream.interop import cupy as adapter
+
+    monkeypatch.setattr(adapter, "_switches", {})
     cupy = types.ModuleType("cupy")
     cupy.cuda = types.SimpleNamespace(
         is_available=lambda: True,
-        Device=lambda device: recorder.scope("device", device),
-        ExternalStream=lambda stream, device: recorder.scope("cupy", stream, device),
+        Stream=types.SimpleNamespace(from_external=lambda stream: CupyStream(recorder, stream)),
     )
     monkeypatch.setitem(sys.modules, "cupy", cupy)
+    return cupy
+
+
+class CupyStream:
+    """What may be entered more than once, as a stream of CuPy."""
+
+    def __init__(self, recorder, stream):
+        assert stream.__cuda_stream__() == (0, int(stream))
+        recorder.events.append(("made", int(stream)))
+        self._what = (recorder, "cupy", int(stream))
+
+    def __enter__(self):
+        self._what[0].events.append(self._what[1:])
+
+    def __exit__(self, *raised):
+        self._what[0].events.append(("end", *self._what[1:]))
 
 
 def test_stream_is_current_in_imported_frameworks(ctx, x, recorder, fake_torch, fake_cupy):
@@ -252,9 +270,26 @@ def test_stream_is_current_in_imported_frameworks(ctx, x, recorder, fake_torch, 
     ctx.submit(body, x.rw())
     stream = streams[0]
     assert recorder.events == [
-        ("device", 0), ("cupy", stream, 0), ("torch", stream, 0), "body",
-        ("end", "torch", stream, 0), ("end", "cupy", stream, 0), ("end", "device", 0),
+        ("made", stream), ("cupy", stream), ("torch", stream, 0), "body",
+        ("end", "torch", stream, 0), ("end", "cupy", stream),
     ]  # fmt: skip
+
+
+def test_stream_is_wrapped_once(ctx, x, recorder, fake_cupy, monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    streams = set()
+    for _ in range(3):
+        ctx.submit(lambda view: streams.add(int(stf.current_task().stream_ptr())), x.rw())
+    made = [each for each in recorder.events if each[0] == "made"]
+    assert sorted(made) == sorted(("made", stream) for stream in streams)
+
+
+def test_older_cupy_gets_an_external_stream(ctx, x, recorder, fake_cupy, monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    fake_cupy.cuda.Stream = type("Stream", (), {})
+    fake_cupy.cuda.ExternalStream = lambda stream, device: recorder.scope("old", device)
+    ctx.submit(lambda view: None, x.rw())
+    assert recorder.events == [("old", 0), ("end", "old", 0)]
 
 
 def test_stream_is_taken_back_when_the_body_raises(ctx, x, recorder, fake_torch):

@@ -4,6 +4,7 @@
 import ctypes
 
 import millstream as stf
+import numba_names
 import numpy as np
 import pytest
 
@@ -196,6 +197,7 @@ def test_cupy_on_the_second_device(two_devices, cupy):
 @pytest.fixture
 def cuda():
     pytest.importorskip("numba_cuda")
+    numba_names.add()
     return pytest.importorskip("numba.cuda")
 
 
