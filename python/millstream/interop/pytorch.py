@@ -154,10 +154,10 @@ def _to_tensor(torch: Any, view: Any) -> Any:
     Made anew each time: a capsule that asks for no order costs less than finding a tensor made
     before and checking that nobody has changed its shape or asked for its gradient since.
     """
-    where = getattr(view, "__dlpack_device__", None)
-    if where is None:  # no view of ours
+    try:
+        kind = view.__dlpack_device__()[0]
+    except AttributeError:  # no view of ours
         return torch.as_tensor(view)
-    kind = where()[0]
     if kind == _CUDA:
         return torch.from_dlpack(view.__dlpack__(stream=-1))
     if kind == _CPU:
@@ -184,8 +184,10 @@ def tensor_arguments(task: millstream.task | millstream.running_task) -> Any:
 
     In a function that was given to `context.submit`, `task` is ``millstream.current_task()``.
     """
-    torch = _import_torch()
-    views = task.args_cai()
+    return _to_tensors(_import_torch(), task.args_cai())
+
+
+def _to_tensors(torch: Any, views: Any) -> Any:
     if views is None:
         return None
     if isinstance(views, tuple):
@@ -222,7 +224,7 @@ class pytorch_task:
             if switch is not None:
                 self._before = switch.enter(())
                 self._switch = switch
-            tensors = tensor_arguments(task)
+            tensors = _to_tensors(torch, task.args_cai())
         except BaseException as failure:
             self._leave_stream_quietly()
             fail_task(task, type(failure), failure, failure.__traceback__)
@@ -240,18 +242,15 @@ class pytorch_task:
             self._leave_stream_quietly()
             fail_task(self._task, exc_type, exc, traceback)
             return
-        try:
-            self._leave_stream()
-        except BaseException as failure:
-            fail_task(self._task, type(failure), failure, failure.__traceback__)
-            raise
+        if self._switch is not None:
+            try:
+                self._switch.leave(self._before)
+            except BaseException as failure:
+                fail_task(self._task, type(failure), failure, failure.__traceback__)
+                raise
         self._task.end()
 
-    def _leave_stream(self) -> None:
-        switch, self._switch = self._switch, None
-        if switch is not None:
-            switch.leave(self._before)
-
     def _leave_stream_quietly(self) -> None:
-        with suppress(Exception):
-            self._leave_stream()
+        if self._switch is not None:
+            with suppress(Exception):
+                self._switch.leave(self._before)
