@@ -38,15 +38,6 @@ class reader {
     if (found.empty() || parse_bytes(found, value)) return;
     note(variable, found, "a number of bytes above 0, such as 268435456, 256M or 1.5G");
   }
-  void flag(const char* variable, bool& value) {
-    const std::string found = find(variable);
-    if (found.empty()) return;
-    if (found == "1" || found == "0") {
-      value = found == "1";
-    } else {
-      note(variable, found, "0 or 1");
-    }
-  }
   template <class Words>
   void word(const char* variable, const Words& allowed, const char* allowed_text,
             std::string& value) {
@@ -86,7 +77,6 @@ settings read_settings(const char* (*look_up)(const char* variable)) {
   from.text("MILLSTREAM_MACHINE", read.machine);
   from.number("MILLSTREAM_HOST_DEVICES", 1, 64, read.host_devices);
   from.bytes("MILLSTREAM_HOST_MEMORY", read.host_memory_bytes);
-  from.flag("MILLSTREAM_TRACE_TASKS", read.trace_tasks);
   from.word("MILLSTREAM_LOG", log_levels, "debug, info, warning, error or off", read.log_level);
   from.text("MILLSTREAM_CUDA_DRIVER", read.cuda_driver);
   return read;

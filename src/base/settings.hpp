@@ -16,7 +16,6 @@ struct settings {
   std::string machine;                ///< MILLSTREAM_MACHINE; empty = default
   int host_devices = 0;               ///< MILLSTREAM_HOST_DEVICES, 1 to 64; 0 = default
   std::size_t host_memory_bytes = 0;  ///< MILLSTREAM_HOST_MEMORY, each device; 0 = default
-  bool trace_tasks = false;           ///< MILLSTREAM_TRACE_TASKS
   std::string log_level = "warning";  ///< MILLSTREAM_LOG: debug, info, warning, error or off
   std::string cuda_driver;            ///< MILLSTREAM_CUDA_DRIVER: path of the driver library
 

@@ -26,7 +26,6 @@ TEST(Settings, WithoutVariablesTheDefaultsHold) {
   EXPECT_EQ(set.machine, "");
   EXPECT_EQ(set.host_devices, 0);
   EXPECT_EQ(set.host_memory_bytes, 0U);
-  EXPECT_FALSE(set.trace_tasks);
   EXPECT_EQ(set.log_level, "warning");
   EXPECT_TRUE(set.problems.empty());
 }
@@ -35,12 +34,10 @@ TEST(Settings, VariablesAreRead) {
   const settings set = read({{"MILLSTREAM_MACHINE", "host"},
                              {"MILLSTREAM_HOST_DEVICES", "4"},
                              {"MILLSTREAM_HOST_MEMORY", "1.5G"},
-                             {"MILLSTREAM_TRACE_TASKS", "1"},
                              {"MILLSTREAM_LOG", "debug"}});
   EXPECT_EQ(set.machine, "host");
   EXPECT_EQ(set.host_devices, 4);
   EXPECT_EQ(set.host_memory_bytes, std::size_t{3} << 29U);
-  EXPECT_TRUE(set.trace_tasks);
   EXPECT_EQ(set.log_level, "debug");
   EXPECT_TRUE(set.problems.empty());
 }
@@ -60,11 +57,12 @@ TEST(Settings, AWrongValueLeavesTheDefaultAndATextThatSaysWhatIsAllowed) {
 }
 
 TEST(Settings, ProblemsConcernTheirVariableOnly) {
-  const settings set = read({{"MILLSTREAM_LOG", "loud"}, {"MILLSTREAM_TRACE_TASKS", "yes"}});
+  const settings set = read({{"MILLSTREAM_LOG", "loud"}, {"MILLSTREAM_HOST_MEMORY", "much"}});
   EXPECT_EQ(set.problem_with("MILLSTREAM_LOG"),
             "variable 'MILLSTREAM_LOG' is 'loud'; set debug, info, warning, error or off");
-  EXPECT_EQ(set.problem_with("MILLSTREAM_TRACE_TASKS"),
-            "variable 'MILLSTREAM_TRACE_TASKS' is 'yes'; set 0 or 1");
+  EXPECT_EQ(set.problem_with("MILLSTREAM_HOST_MEMORY"),
+            "variable 'MILLSTREAM_HOST_MEMORY' is 'much'; set a number of bytes above 0, such as "
+            "268435456, 256M or 1.5G");
   EXPECT_EQ(set.problem_with("MILLSTREAM_HOST_DEVICES"), "");
 }
 
