@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <source_location>
 #include <stdexcept>
 #include <string>
@@ -56,10 +57,17 @@ struct source_site {
 class error : public std::runtime_error {
  public:
   error(errc code, const std::string& text) : std::runtime_error(text), code_(code) {}
+  /// `data` names the data that are meant.
+  error(errc code, const std::string& text, const std::string& data) : error(code, text) {
+    data_ = std::make_shared<const std::string>(data);
+  }
   [[nodiscard]] errc code() const noexcept { return code_; }
+  /// Names of the data that are meant, "'x', 'y'"; "" where that is not one datum or not known.
+  [[nodiscard]] std::string data() const { return data_ == nullptr ? std::string() : *data_; }
 
  private:
   errc code_;
+  std::shared_ptr<const std::string> data_;  // shared: copying an exception must not throw
 };
 
 }  // namespace millstream::inline v1

@@ -84,6 +84,7 @@ nb::object from_error(const error& what, const error_details& details) {
   const bool named = detailed != nullptr && detailed->python_class != nullptr;
   error_details known = detailed != nullptr ? detailed->details : details;
   if (known.site.file == nullptr) known.site = details.site;
+  if (known.data.empty()) known.data = what.data();
   nb::object made =
       make_exception(named ? detailed->python_class : class_of(what.code()), what.what(), known);
   const auto* nested = dynamic_cast<const std::nested_exception*>(&what);

@@ -164,8 +164,35 @@ def test_attributes_name_task_and_line(ctx):
         ctx.task(data.read(), symbol="starter").start()
     for caught, task in ((submitted, "printer"), (started, "starter")):
         error = caught.value
-        assert (error.task, error.file) == (task, __file__)
+        assert (error.task, error.data, error.file) == (task, "'d'", __file__)
         assert error.line == caught.tb.tb_lineno
+
+
+def spoil(ctx, data):
+    with pytest.raises(KeyError), ctx.task(data.rw()):
+        raise KeyError
+
+
+NAMED_DATA = {
+    "nothing written": lambda ctx, x: ctx.submit(print, x.empty_like().read()),
+    "poisoned": lambda ctx, x: (spoil(ctx, x), ctx.task(x.read()).start()),
+    "wait for poisoned": lambda ctx, x: (spoil(ctx, x), ctx.wait(x)),
+    "open in this thread": lambda ctx, x: [ctx.task(x.rw()).start() for _ in range(2)],
+    "no room": lambda ctx, x: ctx.submit(print, ctx.logical_data_empty((2**50,)).write()),
+    "two places": lambda ctx, x: ctx.task(
+        x.read(stf.data_place.device(0)), x.read(stf.data_place.host())
+    ).start(),
+}
+
+
+@pytest.mark.parametrize("call", NAMED_DATA.values(), ids=NAMED_DATA.keys())
+def test_errors_about_one_datum_name_it(host, call):
+    with stf.context(machine=host) as ctx:
+        x = ctx.logical_data(np.zeros(2), name="x")
+        with pytest.raises(stf.Error) as caught:
+            call(ctx, x)
+        assert caught.value.data in ("'x'", "data 2", "data 2 (16 bytes)", "data 2 (8 PiB)")
+        assert caught.value.data in str(caught.value)
 
 
 LOCATED_CALLS = {

@@ -45,10 +45,12 @@ void context::wait_for_open_tasks(lock& held, const plan& of) {
       for (const open_task* open : each.what->open) {
         if (!conflicts(*open, each)) continue;
         if (open->thread() == std::this_thread::get_id()) {
-          throw error(errc::usage, base::cat(of.full_name(), " uses ", each.what->name(),
-                                             ", which ", open->full_name(),
-                                             ", still open in this thread, uses too; end "
-                                             "that task first"));
+          throw error(
+              errc::usage,
+              base::cat(of.full_name(), " uses ", each.what->name(), ", which ", open->full_name(),
+                        ", still open in this thread, uses too; end "
+                        "that task first"),
+              each.what->name());
         }
         threads.push_back(open->thread());
       }
@@ -84,13 +86,17 @@ void context::check_contents(plan& of) const {
   for (access& each : of.accesses) {
     each.version = each.what->version;
     if (each.what->let_go) {
-      throw error(errc::usage, base::cat(of.full_name(), " uses ", each.what->name(),
-                                         ", whose content was let go"));
+      throw error(
+          errc::usage,
+          base::cat(of.full_name(), " uses ", each.what->name(), ", whose content was let go"),
+          each.what->name());
     }
     if (reads(each.mode) && !each.what->written && !each.what->token) {
-      throw error(errc::not_written, base::cat(of.full_name(), " reads ", each.what->name(),
-                                               ", which nothing has written; write it first or "
-                                               "register it with a value"));
+      throw error(errc::not_written,
+                  base::cat(of.full_name(), " reads ", each.what->name(),
+                            ", which nothing has written; write it first or "
+                            "register it with a value"),
+                  each.what->name());
     }
   }
 }
@@ -303,8 +309,9 @@ void context::start(lock& held, plan& of, bool in_caller, completion_set& to_wai
 }
 
 void context::give_up_for_room(const lock& held, const plan& of, const no_room& lack) {
-  const error full(errc::out_of_memory, base::cat(of.full_name(), " has no room: ", lack.why, "; ",
-                                                  memory_report(lack)));
+  const error full(errc::out_of_memory,
+                   base::cat(of.full_name(), " has no room: ", lack.why, "; ", memory_report(lack)),
+                   lack.data);
   fail(held, of, std::make_exception_ptr(full), true);
   throw full;
 }

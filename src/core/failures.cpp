@@ -72,10 +72,12 @@ std::string text_of(const std::exception_ptr& cause) {
 
 void throw_poisoned(const std::string& who, const std::string& data, const failed_task& because) {
   const std::string at = base::site_text(because.site);
-  const error poisoned(errc::poisoned, base::cat(who, " needs ", data, ", which ", because.task,
-                                                 at.empty() ? "" : " (", at, at.empty() ? "" : ")",
-                                                 " failed to write: ", text_of(because.cause),
-                                                 "; write it again, which heals it"));
+  const error poisoned(
+      errc::poisoned,
+      base::cat(who, " needs ", data, ", which ", because.task, at.empty() ? "" : " (", at,
+                at.empty() ? "" : ")", " failed to write: ", text_of(because.cause),
+                "; write it again, which heals it"),
+      data);
   if (!because.cause) throw poisoned;
   try {
     std::rethrow_exception(because.cause);

@@ -24,18 +24,24 @@ void check_dep(const context& in, const plan& of, const task_dep& dep) {
         base::cat(of.full_name(), " has a dependency without data; pass data of its context"));
   }
   if (what->owner.get() != &in) {
-    throw error(errc::invalid_value, base::cat(of.full_name(), " uses ", locked_name(*what),
-                                               ", which belongs to a different context; register "
-                                               "the data in the context that uses it"));
+    throw error(errc::invalid_value,
+                base::cat(of.full_name(), " uses ", locked_name(*what),
+                          ", which belongs to a different context; register "
+                          "the data in the context that uses it"),
+                locked_name(*what));
   }
   if (dep.mode == access_mode::none) {
-    throw error(errc::invalid_value, base::cat(of.full_name(), " uses ", locked_name(*what),
-                                               " with no access; use read, write or rw"));
+    throw error(errc::invalid_value,
+                base::cat(of.full_name(), " uses ", locked_name(*what),
+                          " with no access; use read, write or rw"),
+                locked_name(*what));
   }
   if (writes(dep.mode) && what->readonly) {
-    throw error(errc::invalid_value, base::cat(of.full_name(), " writes ", locked_name(*what),
-                                               ", which was registered read-only; use read(), or "
-                                               "register a writable buffer"));
+    throw error(errc::invalid_value,
+                base::cat(of.full_name(), " writes ", locked_name(*what),
+                          ", which was registered read-only; use read(), or "
+                          "register a writable buffer"),
+                locked_name(*what));
   }
 }
 
@@ -43,7 +49,8 @@ void merge(const plan& of, access& into, const access& other) {
   if (into.placed && other.placed && into.place != other.place) {
     throw error(errc::invalid_value,
                 base::cat(of.full_name(), " names two places for ", locked_name(*into.what),
-                          "; name one place per datum"));
+                          "; name one place per datum"),
+                locked_name(*into.what));
   }
   if (other.placed) {
     into.place = other.place;
@@ -70,8 +77,10 @@ void let_reach(machine& on, const plan& of) {
     if (each.place < 0 || each.place == of.exec || each.what->token) continue;
     const backend::status allowed = on.driver().enable_peer(of.exec, each.place);
     if (allowed.ok()) continue;
-    throw error(allowed.code(), base::cat(of.full_name(), " cannot use ", locked_name(*each.what),
-                                          " where it is to be: ", allowed.text()));
+    throw error(allowed.code(),
+                base::cat(of.full_name(), " cannot use ", locked_name(*each.what),
+                          " where it is to be: ", allowed.text()),
+                locked_name(*each.what));
   }
 }
 
