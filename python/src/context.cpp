@@ -2,6 +2,7 @@
 #include "context.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -518,6 +519,13 @@ void context_state::forget_exceptions() noexcept {
     each->value = {};
 }
 
+int context_state::visit(visitproc visit, void* arg, bool only_owner) const noexcept {
+  for (const auto& each : exceptions_)
+    Py_VISIT(each->value.get().ptr());
+  if (only_owner) Py_VISIT(stream_object_.get().ptr());
+  return 0;
+}
+
 bool context_state::is_of_this_process() const noexcept {
   return generation_ == process_generation();
 }
@@ -550,9 +558,32 @@ py_context::~py_context() {
   state->forget_exceptions();
 }
 
+namespace {
+
+// The exceptions of bodies lead through their frames to the context that keeps them.
+int traverse(PyObject* self, visitproc visit, void* arg) noexcept {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  const auto& state = nb::inst_ptr<py_context>(self)->state;
+  return state->visit(visit, arg, state.use_count() == 1);
+}
+
+int clear(PyObject* self) noexcept {
+  if (nb::inst_ready(self)) nb::inst_ptr<py_context>(self)->state->forget_exceptions();
+  return 0;
+}
+
+const std::array<PyType_Slot, 3> collector_slots{{
+    {Py_tp_traverse, reinterpret_cast<void*>(&traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(&clear)},
+    {0, nullptr},
+}};
+
+}  // namespace
+
 void bind_context(nb::module_& core) {
   nb::class_<py_context> type(
-      core, "context", nb::is_weak_referenceable(),
+      core, "context", nb::is_weak_referenceable(), nb::type_slots(collector_slots.data()),
       "Orders tasks and owns data. Any thread may use it. Use it with `with`, or call `finalize`: "
       "a context that is dropped without gives a ResourceWarning and writes nothing back.");
   type.def(

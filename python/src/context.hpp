@@ -45,6 +45,9 @@ class context_state {
   /// Remembers an exception of user code, so that it and the frames it holds die with the context.
   void keep(const python_exception& exception);
   void forget_exceptions() noexcept;
+  /// For the garbage collector: what the Python context keeps alive. Exceptions are its own, though
+  /// they are noted here; the stream's object is once nobody else has this state.
+  int visit(visitproc visit, void* arg, bool only_owner) const noexcept;
   /// A stream of the device on which arrays come and go: the caller's, or one of the machine that
   /// no task uses.
   [[nodiscard]] std::uint64_t hand_over_stream(int device) const;
