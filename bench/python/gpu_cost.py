@@ -336,6 +336,35 @@ def numba_kernel(session: Session) -> tuple[Loop, Loop]:
     return ours, numba.twin()
 
 
+def numba_adapter(session: Session) -> tuple[Loop, Loop]:
+    from millstream.interop.numba import external_stream, numba_task
+
+    numba = Numba()
+    touch = numba.touch
+    ctx, (datum, *_) = session.ctx, session.data
+
+    def ours(calls: int) -> None:
+        for _ in range(calls):
+            with numba_task(ctx, datum.rw()) as ((array,), stream):
+                touch[1, 1, external_stream(stream)](array)
+
+    return ours, numba.twin()
+
+
+def numba_jit(session: Session) -> tuple[Loop, Loop]:
+    from millstream.interop.numba import jit
+
+    numba = Numba()
+    touch = jit(numba.function)
+    _, (datum, *_) = session.ctx, session.data
+
+    def ours(calls: int) -> None:
+        for _ in range(calls):
+            touch[1, 1](datum.rw())
+
+    return ours, numba.twin()
+
+
 def have(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
@@ -393,7 +422,11 @@ def rows() -> list[Row]:
     if have("cupy"):
         made.append(framework("CuPy op, submitted", cupy_op))
     if have("numba") and have("numba.cuda"):
-        made.append(framework("Numba kernel in a task", numba_kernel))
+        made += [
+            framework("Numba kernel in a task", numba_kernel),
+            framework("Numba kernel in numba_task", numba_adapter, over=3.0),
+            framework("Numba kernel by jit", numba_jit, over=3.0),
+        ]
     return made
 
 

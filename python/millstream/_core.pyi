@@ -223,6 +223,11 @@ class logical_data:
     def set_symbol(self, name: str) -> None:
         """Names the datum in messages and graphs."""
 
+    def borrow_ctx_handle(self) -> context:
+        """
+        The context of the datum as an object that does all but `finalize`, which is a UsageError; `with` does not finalize it either.
+        """
+
     def empty_like(self) -> logical_data:
         """
         New data of the same context, shape and dtype, without content and name; of a token, another token.

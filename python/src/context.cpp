@@ -109,6 +109,10 @@ nb::object take_failures(context_state& state, std::size_t most = ~std::size_t{0
 
 void finalize(py_context& self) {
   context_state& state = *self.state;
+  if (self.borrowed) {
+    throw error(errc::usage,
+                "finalize() cannot finalize borrowed context; finalize the one it comes from");
+  }
   finish(state);
   if (state.caller_stream) return;  // what is known by now says little
   const nb::object failed = take_failures(state);
@@ -136,6 +140,7 @@ void finalize_behind(py_context& self, nb::handle exception) {
 }
 
 bool leave(py_context& self, nb::handle, nb::handle exception, nb::handle) {
+  if (self.borrowed) return false;
   if (exception.is_none()) {
     finalize(self);
   } else {
@@ -292,7 +297,8 @@ nb::object from_viz(const py_context& self, const char* name, const char* call) 
 std::string repr_of(const py_context& self) {
   const context_state& state = *self.state;
   return "context(" + state.on->repr() + (state.check ? ", check=True" : "") +
-         (state.recorder ? ", trace=True" : "") + (state.finalized ? ", finalized)" : ", live)");
+         (state.recorder ? ", trace=True" : "") + (self.borrowed ? ", borrowed" : "") +
+         (state.finalized ? ", finalized)" : ", live)");
 }
 
 void bind_making(nb::class_<py_context>& type) {
@@ -542,6 +548,7 @@ py_context::~py_context() {
     static_cast<void>(new std::shared_ptr<context_state>(std::move(state)));
     return;
   }
+  if (borrowed) return;
   if (state->finalized) {
     if (state->caller_stream) state->warn_of_unseen();
     return;

@@ -229,6 +229,15 @@ void bind_data(nb::module_& core) {
           [](const py_data& self, nb::handle name) { self.data.set_symbol(to_text(name, "name")); },
           "name"_a, nb::sig("def set_symbol(self, name: str) -> None"),
           "Names the datum in messages and graphs.")
+      .def(
+          "borrow_ctx_handle",
+          [](const py_data& self) {
+            check_live(*self.state, "borrow_ctx_handle()");
+            return new py_context(self.state);
+          },
+          nb::sig("def borrow_ctx_handle(self) -> context"),
+          "The context of the datum as an object that does all but `finalize`, which is a "
+          "UsageError; `with` does not finalize it either.")
       .def("empty_like", &empty_like, nb::sig("def empty_like(self) -> logical_data"),
            "New data of the same context, shape and dtype, without content and name; of a token, "
            "another token.")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["pytorch_task", "tensor_arg", "tensor_arguments"]
 
-# Kinds of memory by the names of DLPack.
+# Kinds of memory by the numbers of DLPack.
 _CPU, _CUDA = 1, 2
 
 # By stream and device. Streams are pooled, so that there are few.

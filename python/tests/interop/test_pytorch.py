@@ -13,12 +13,6 @@ from millstream.interop.pytorch import pytorch_task, tensor_arg, tensor_argument
 COUNT = 1000
 
 
-@pytest.fixture
-def host_ctx(host):
-    with stf.context(machine=host) as context:
-        yield context
-
-
 # --- with PyTorch, on host memory
 
 

@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numba: arguments of tasks as device arrays, and kernels that are launched as tasks::
+
+    from millstream.interop.numba import jit
+    from numba import cuda
+
+    @jit
+    def axpy(a, x, y):
+        i = cuda.grid(1)
+        if i < x.size:
+            y[i] = a * x[i] + y[i]
+
+    axpy[grid, block](2.0, x.read(), y.rw())
+
+Numba is imported at the first use of a function, never before. Device arrays and streams are made
+once for each address and handle.
+
+On host machines arguments are NumPy arrays, and kernels run in Numba's simulator: set
+``NUMBA_ENABLE_CUDASIM=1`` before Numba is imported. It writes back every array that it is given,
+so that it gets a copy of data that are only read. Without the simulator the arrays suit
+`numba.njit`.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+from millstream._errors import InvalidTypeError, UsageError
+from millstream.interop._task_scope import fail_task
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Any
+
+    import millstream
+
+__all__ = [
+    "external_stream",
+    "get_arg_numba",
+    "jit",
+    "numba_arguments",
+    "numba_task",
+    "stf_kernel_decorator",
+]
+
+_CPU = 1  # the kind of memory by the numbers of DLPack
+
+# Both hold plain descriptions, no memory: what is at an address is known from the key. A program
+# with more arrays than this makes some anew.
+_MOST_ARRAYS = 4096
+_arrays: dict[tuple[object, ...], Any] = {}
+_streams: dict[int, Any] = {}
+
+
+def _import_numba_cuda() -> Any:
+    try:
+        from numba import cuda
+    except ImportError as missing:
+        raise _not_installed(missing) from missing
+    return cuda
+
+
+def _import_numba() -> Any:
+    try:
+        import numba
+    except ImportError as missing:
+        raise _not_installed(missing) from missing
+    return numba
+
+
+def _not_installed(missing: ImportError) -> ImportError:
+    return ImportError(
+        f"millstream.interop.numba needs Numba, which cannot be imported ({missing}); "
+        "install it, for example with 'pip install numba-cuda[cu13]'",
+        name="numba",
+    )
+
+
+def _simulated() -> bool:
+    return "numba.cuda.simulator" in sys.modules
+
+
+# --- arrays
+
+
+def _to_array(view: Any) -> Any:
+    try:
+        kind, device = view.__dlpack_device__()
+    except AttributeError:  # no view of ours
+        return _import_numba_cuda().from_cuda_array_interface(view, owner=None, sync=False)
+    if kind == _CPU:
+        return _to_host_array(view)
+    key = (view.ptr, view.shape, view.dtype, kind, device)
+    known = _arrays.get(key)
+    return known if known is not None else _make_array(view, key)
+
+
+# No synchronisation: the stream of the task is ordered behind the producers, and waiting for it
+# would be an error while it is captured.
+def _make_array(view: Any, key: tuple[object, ...]) -> Any:
+    made = _import_numba_cuda().from_cuda_array_interface(view, owner=None, sync=False)
+    if len(_arrays) >= _MOST_ARRAYS:
+        _arrays.clear()
+    _arrays[key] = made
+    return made
+
+
+def _to_host_array(view: Any) -> Any:
+    _import_numba()
+    import numpy as np
+
+    array = np.asarray(view)
+    return array.copy() if view.readonly and _simulated() else array
+
+
+def get_arg_numba(task: millstream.task, index: int) -> Any:
+    """Dependency `index` (tokens counted) of a started task as an array for Numba.
+
+    It has the shape and the element type of the datum, shares its memory and is valid until the
+    task ends: a device array on GPUs, which Numba does not synchronise; a NumPy array in host
+    memory, read-only for `read` accesses (with the simulator: a copy of those).
+
+    IndexError past the list, RuntimeError for a token or when the task is not open, ImportError
+    without Numba.
+    """
+    return _to_array(task.get_arg_cai(index))
+
+
+def numba_arguments(task: millstream.task | millstream.running_task) -> Any:
+    """All dependencies but tokens as by `get_arg_numba`: None, one array, or a tuple of arrays.
+
+    In a function that was given to `context.submit`, `task` is ``millstream.current_task()``.
+    """
+    views = task.args_cai()
+    if views is None:
+        return None
+    if isinstance(views, tuple):
+        return tuple([_to_array(view) for view in views])
+    return _to_array(views)
+
+
+def external_stream(stream: int | millstream.CudaStream) -> Any:
+    """What a kernel of Numba is configured with for `stream`, e.g. ``task.stream_ptr()``.
+
+    `numba.cuda.external_stream`, made once for each handle; with the simulator, which has no
+    streams, the number itself. ImportError without Numba.
+    """
+    known = _streams.get(stream)
+    if known is not None:
+        return known
+    number, cuda = int(stream), _import_numba_cuda()
+    if _simulated():
+        return number
+    made = _streams[number] = cuda.external_stream(number)
+    return made
+
+
+# --- tasks
+
+
+class numba_task:
+    """A task around a ``with`` block.
+
+    ``with numba_task(ctx, *args, symbol=None) as (arrays, stream)``: the arguments are those of
+    `context.task`. `arrays` is a tuple with one array for each dependency that is no token (see
+    `get_arg_numba`); `stream` is ``task.stream_ptr()``, which the algorithms of `cuda.compute`
+    take, and kernels through `external_stream`. What raises in the block fails the task; an error
+    of its end is raised only after a clean block.
+
+    Raises what `context.task` and `task.start` raise, and ImportError without Numba.
+    """
+
+    __slots__ = ("_task",)
+
+    def __init__(self, ctx: millstream.context, *args: object, symbol: str | None = None) -> None:
+        self._task: Any = ctx.task(*args, symbol=symbol)
+
+    def __enter__(self) -> tuple[tuple[Any, ...], millstream.CudaStream]:
+        """Starts the task; its arrays and its stream."""
+        task = self._task
+        task.start()
+        try:
+            return _to_tuple(numba_arguments(task)), task.stream_ptr()
+        except BaseException as failure:
+            fail_task(task, type(failure), failure, failure.__traceback__)
+            raise
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Ends the task."""
+        if exc_type is None:
+            self._task.end()
+        else:
+            fail_task(self._task, exc_type, exc, traceback)
+
+
+def _to_tuple(arrays: Any) -> tuple[Any, ...]:
+    if arrays is None:
+        return ()
+    return arrays if isinstance(arrays, tuple) else (arrays,)
+
+
+# --- kernels
+
+
+class _configured_kernel:
+    """A kernel with a grid, a block, and maybe a place and a context. Does not change."""
+
+    __slots__ = ("_block", "_ctx", "_grid", "_kernel", "_place")
+
+    def __init__(self, kernel: stf_kernel_decorator, configuration: Any) -> None:
+        if not isinstance(configuration, (tuple, list)) or not 2 <= len(configuration) <= 4:
+            raise InvalidTypeError(
+                f"kernel '{kernel.__name__}' cannot be configured with {configuration!r}; "
+                "write kernel[grid, block], kernel[grid, block, exec_place] or "
+                "kernel[grid, block, exec_place, context]"
+            )
+        self._kernel = kernel
+        self._grid, self._block, *others = configuration
+        self._place = self._ctx = None
+        if others:
+            self._place, self._ctx = (*others, None)[:2]
+            self._check()
+
+    def _check(self) -> None:
+        from millstream import context, exec_place
+
+        for value, wanted in ((self._place, exec_place), (self._ctx, context)):
+            if value is not None and not isinstance(value, wanted):
+                raise InvalidTypeError(
+                    f"kernel '{self._kernel.__name__}' got a {type(value).__name__} where it takes "
+                    f"a {wanted.__name__}; pass one, or None"
+                )
+
+    def __call__(self, *args: Any, **options: Any) -> None:
+        """Launches the kernel as a task; its positional deps become arrays."""
+        dep = _dep_class()
+        deps = [each for each in args if isinstance(each, dep)]
+        ctx = self._context_of(deps)
+        compiled = self._kernel._get_compiled_kernel()
+        parts = deps if self._place is None else [self._place, *deps]
+        with ctx.task(*parts, symbol=self._kernel.__name__) as task:
+            views = map(task.get_arg_cai, range(len(deps)))
+            values = [_to_array(next(views)) if isinstance(each, dep) else each for each in args]
+            self._configure(compiled, ctx, task)(*values, **options)
+
+    def _context_of(self, deps: list[Any]) -> Any:
+        if self._ctx is not None:
+            return self._ctx
+        if deps:
+            return deps[0].get_ld().borrow_ctx_handle()
+        raise InvalidTypeError(
+            f"No STF context could be inferred for kernel '{self._kernel.__name__}': it got no "
+            "dep; pass one such as data.read(), or write kernel[grid, block, None, context]"
+        )
+
+    # The number of a queue of a host machine is no stream for Numba.
+    def _configure(self, compiled: Any, ctx: Any, task: Any) -> Any:
+        if ctx.machine.name != "cuda":
+            return compiled[self._grid, self._block]
+        return compiled[self._grid, self._block, external_stream(task.stream_ptr())]
+
+
+@functools.cache
+def _dep_class() -> Any:
+    from millstream import dep
+
+    return dep
+
+
+class stf_kernel_decorator:
+    """What `jit` gives: a kernel to be configured with ``[...]``, compiled at its first launch."""
+
+    __name__: str
+
+    def __init__(
+        self, function: Callable[..., Any], jit_args: tuple[Any, ...], jit_kwargs: dict[str, Any]
+    ) -> None:
+        self._function = function
+        self._jit_args = jit_args
+        self._jit_kwargs = jit_kwargs
+        self._compiled: Any = None
+        functools.update_wrapper(self, function)
+
+    def _get_compiled_kernel(self) -> Any:
+        if self._compiled is None:
+            made = _import_numba_cuda().jit(*self._jit_args, **self._jit_kwargs)
+            self._compiled = made(self._function)
+        return self._compiled
+
+    def __getitem__(self, configuration: Any) -> Any:
+        """The kernel with ``grid, block`` and, if wanted, an `exec_place` and a `context`."""
+        return _configured_kernel(self, configuration)
+
+    def __call__(self, *args: Any, **options: Any) -> None:
+        """RuntimeError: a launch needs a grid and a block."""
+        raise UsageError(
+            f"kernel '{self.__name__}' was called without a launch configuration; "
+            "write kernel[grid, block](...)"
+        )
+
+
+def jit(*jit_args: Any, **jit_kwargs: Any) -> Any:
+    """`numba.cuda.jit` for kernels that are launched as tasks; takes its arguments, or none.
+
+    ``kernel[grid, block](...)`` submits one task: each positional argument that is a dep, such as
+    ``x.read()``, becomes the array of that datum, and the others are passed as they are. The task
+    has the name of the function. ``kernel[grid, block, exec_place, context]`` says where it runs
+    and in which context; either may be None. The context is that of the first dep unless named.
+    The launch returns at once on GPUs.
+
+    A launch raises TypeError where no context is known, what `context.task` and `task.start` raise,
+    RuntimeError for a token, and ImportError without Numba.
+    """
+    if len(jit_args) == 1 and not jit_kwargs and callable(jit_args[0]):
+        return stf_kernel_decorator(jit_args[0], (), {})
+    return lambda function: stf_kernel_decorator(function, jit_args, jit_kwargs)

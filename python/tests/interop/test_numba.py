@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Numba adapter: arrays of tasks, kernels as tasks, and the order in which it cleans up.
+
+Kernels run on a GPU if there is one, else in Numba's simulator on the host machine.
+"""
+
+import sys
+import types
+
+import millstream as stf
+import numpy as np
+import pytest
+from millstream.interop import numba as adapter
+from millstream.interop.numba import (
+    external_stream,
+    get_arg_numba,
+    jit,
+    numba_arguments,
+    numba_task,
+    stf_kernel_decorator,
+)
+
+COUNT = 64
+
+
+def ones(ctx, count=1):
+    data = [np.ones(COUNT, np.float32) for _ in range(count)]
+    return data, [ctx.logical_data(each) for each in data]
+
+
+# --- kernels as tasks
+
+
+def test_chain_of_kernels(kernel_ctx, kernels):
+    data, (x, y, z) = ones(kernel_ctx, 3)
+    kernels.scale[2, 32](2.0, x.rw())
+    kernels.axpy[2, 32](2.0, x.read(), y.rw())
+    kernels.axpy[2, 32, stf.exec_place.device(0)](2.0, x.read(), z.rw())
+    kernels.axpy[2, 32](2.0, y.read(), z.rw(stf.data_place.device(0)))
+    kernel_ctx.finalize()
+    assert [set(each.tolist()) for each in data] == [{2}, {5}, {15}]
+
+
+def test_grid_in_two_dimensions(kernel_ctx, kernels):
+    side = 1024 if not adapter._simulated() else 12
+    u, out = np.random.default_rng(1).random((side, side)), np.zeros((side, side))
+    blocks = (side + 15) // 16
+    kernels.laplacian[(blocks, blocks), (16, 16)](
+        kernel_ctx.logical_data(u).read(), kernel_ctx.logical_data(out).rw()
+    )
+    kernel_ctx.finalize()
+    expected = np.zeros_like(u)
+    expected[1:-1, 1:-1] = (
+        u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * u[1:-1, 1:-1]
+    )
+    np.testing.assert_allclose(out, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_context_may_be_named(kernel_ctx, kernels):
+    (array,), (x,) = ones(kernel_ctx)
+    kernels.add_one[1, 1, None, kernel_ctx](x.rw())
+    kernels.add_one[[1, 1, stf.exec_place.device(0), kernel_ctx]](x.rw())
+    kernel_ctx.finalize()
+    assert array[0] == 3
+
+
+def test_task_has_the_name_of_the_kernel(kernel_ctx, kernels):
+    with pytest.raises(stf.NotWrittenError, match="'scale'") as caught:
+        kernels.scale[1, 1](2.0, kernel_ctx.logical_data_empty((2,)).rw())
+    assert caught.value.file == __file__
+
+
+def test_launch_returns_none_and_compiles_once(kernel_ctx, kernels):
+    _, (x,) = ones(kernel_ctx)
+    assert kernels.scale[2, 32](2.0, x.rw()) is None
+    compiled = kernels.scale._get_compiled_kernel()
+    kernels.scale[2, 32](2.0, x.rw())
+    assert kernels.scale._get_compiled_kernel() is compiled
+    assert kernels.scale.__name__ == "scale"
+
+
+def test_options_go_to_numba(host_ctx, gpu_numba):
+    @jit("void(float32[:])", fastmath=True)
+    def kernel(x):
+        pass
+
+    assert isinstance(kernel, stf_kernel_decorator)
+    assert kernel._get_compiled_kernel() == (
+        ("void(float32[:])",),
+        {"fastmath": True},
+        kernel._function,
+    )
+
+
+def test_kernel_that_raises_fails_its_task(host_ctx, monkeypatch):
+    @jit
+    def kernel(x):
+        pass
+
+    class Compiled:
+        def __getitem__(self, configuration):
+            return self
+
+        def __call__(self, x):
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(kernel, "_compiled", Compiled())
+    _, (x,) = ones(host_ctx)
+    pytest.importorskip("numba")
+    with pytest.raises(ZeroDivisionError):
+        kernel[1, 1](x.rw())
+    with pytest.raises(stf.PoisonedError):
+        host_ctx.wait(x)
+
+
+# --- wrong use of kernels, without Numba
+
+
+@jit
+def unused(x):
+    raise AssertionError("this kernel is never launched")
+
+
+@pytest.fixture
+def no_numba(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.setitem(sys.modules, "numba.cuda", None)
+
+
+def test_call_without_a_configuration():
+    with pytest.raises(RuntimeError, match="launch configuration"):
+        unused(1)
+
+
+@pytest.mark.parametrize(
+    "configuration", [3, "ab", (1,), [1], (1, 1, None, None, None), {1: 1, 2: 2}]
+)
+def test_configuration_that_is_none(configuration):
+    with pytest.raises(TypeError, match=r"kernel\[grid, block\]"):
+        unused[configuration]
+
+
+def test_place_and_context_are_checked(host_ctx):
+    with pytest.raises(TypeError, match="exec_place"):
+        unused[1, 1, stf.data_place.host()]
+    with pytest.raises(TypeError, match="context"):
+        unused[1, 1, None, host_ctx.machine]
+    first, second = unused[1, 1], unused[1, 1]
+    assert first is not second
+
+
+def test_launch_without_a_context_is_an_error_before_compiling(no_numba):
+    with pytest.raises(TypeError, match="No STF context could be inferred"):
+        unused[1, 1](1.0, [2])
+
+
+def test_launch_of_a_finalized_context(host_ctx):
+    x = host_ctx.logical_data(np.ones(2))
+    host_ctx.finalize()
+    with pytest.raises(RuntimeError, match="finalized"):
+        unused[1, 1](x.rw())
+
+
+def test_token_is_no_argument_of_a_kernel(kernel_ctx):
+    token = kernel_ctx.token()
+    with pytest.raises(RuntimeError, match="token"):
+        unused[1, 1](token.rw())
+
+
+# --- arrays and streams
+
+
+def test_arguments_come_as_none_one_or_a_tuple(kernel_ctx):
+    _, (x, y) = ones(kernel_ctx, 2)
+    token = kernel_ctx.token()
+    with kernel_ctx.task(token.rw()) as t:
+        assert numba_arguments(t) is None
+    with kernel_ctx.task(token.rw(), x.rw()) as t:
+        assert numba_arguments(t).shape == (COUNT,)
+        assert get_arg_numba(t, 1).dtype == np.float32
+        with pytest.raises(RuntimeError, match="token"):
+            get_arg_numba(t, 0)
+        with pytest.raises(IndexError):
+            get_arg_numba(t, 2)
+    with kernel_ctx.task(y.read(), token.rw(), x.rw()) as t:
+        assert [each.shape for each in numba_arguments(t)] == [(COUNT,)] * 2
+
+
+def test_numpy_arrays_on_the_host_machine(host_ctx):
+    pytest.importorskip("numba")
+    _, (x, y) = ones(host_ctx, 2)
+    with numba_task(host_ctx, x.read(), y.rw()) as ((a, b), stream):
+        assert type(a) is type(b) is np.ndarray
+        b += 2 * a
+        assert isinstance(stream, stf.CudaStream)
+        assert stream != 0
+    assert host_ctx.wait(y).tolist() == [3] * COUNT
+
+
+def test_submitted_function_finds_its_arrays(host_ctx):
+    pytest.importorskip("numba")
+    _, (x,) = ones(host_ctx)
+
+    def double(_):
+        array = numba_arguments(stf.current_task())
+        array *= 2
+
+    host_ctx.submit(double, x.rw())
+    assert host_ctx.wait(x).tolist() == [2] * COUNT
+
+
+def test_kernel_of_numba_with_the_arrays_and_the_stream(kernel_ctx, kernels):
+    _, (x, y) = ones(kernel_ctx, 2)
+    with numba_task(kernel_ctx, x.read(), y.write(), symbol="double") as (arrays, stream):
+        kernels.plain_double[2, 32, external_stream(stream)](*arrays)
+    assert kernel_ctx.wait(y).tolist() == [2] * COUNT
+    assert kernel_ctx.wait(x).tolist() == [1] * COUNT
+
+
+def test_function_compiled_for_the_cpu(host_ctx):
+    numba = pytest.importorskip("numba")
+
+    @numba.njit
+    def add(source, target):
+        for i in range(source.size):
+            target[i] += source[i]
+
+    _, (x, y) = ones(host_ctx, 2)
+    with host_ctx.task(x.read(), y.rw()) as t:
+        add(*numba_arguments(t))
+    assert host_ctx.wait(y).tolist() == [2] * COUNT
+
+
+class GpuView:
+    """A view of device memory as a task gives it."""
+
+    def __init__(self, ptr, shape=(4,), device=0):
+        self.ptr, self.shape, self.dtype = ptr, shape, np.dtype(np.float32)
+        self.device = device
+
+    def __dlpack_device__(self):
+        return (2, self.device)
+
+
+@pytest.fixture
+def gpu_numba(monkeypatch):
+    """What the adapter uses of `numba.cuda` with a GPU."""
+    cuda = types.SimpleNamespace(
+        made=[],
+        from_cuda_array_interface=lambda view, owner, sync: (
+            cuda.made.append((view.ptr, owner, sync)) or object()
+        ),
+        external_stream=lambda handle: cuda.made.append(handle) or object(),
+        jit=lambda *args, **options: lambda function: (args, options, function),
+    )
+    monkeypatch.setattr(adapter, "_import_numba_cuda", lambda: cuda)
+    monkeypatch.setattr(adapter, "_simulated", lambda: False)
+    monkeypatch.setattr(adapter, "_arrays", {})
+    monkeypatch.setattr(adapter, "_streams", {})
+    return cuda
+
+
+def test_device_array_is_made_once_for_an_address(gpu_numba):
+    first = adapter._to_array(GpuView(64))
+    assert adapter._to_array(GpuView(64)) is first
+    others = [GpuView(128), GpuView(64, shape=(2, 2)), GpuView(64, device=1)]
+    assert len({first, *(adapter._to_array(each) for each in others)}) == 4
+    assert gpu_numba.made == [(64, None, False), (128, None, False), *[(64, None, False)] * 2]
+
+
+def test_number_of_kept_arrays_has_a_limit(gpu_numba, monkeypatch):
+    monkeypatch.setattr(adapter, "_MOST_ARRAYS", 3)
+    for address in range(10):
+        adapter._to_array(GpuView(address))
+        assert len(adapter._arrays) <= 3
+
+
+def test_stream_is_wrapped_once(gpu_numba):
+    first = external_stream(stf.CudaStream(96))
+    assert external_stream(96) is first
+    assert external_stream(112) is not first
+    assert [type(each) for each in gpu_numba.made] == [int, int]
+
+
+# --- the order of a block, with stand-ins
+
+
+class Task:
+    def __init__(self, **failures):
+        self.events, self.failures = [], failures
+
+    def note(self, event):
+        self.events.append(event)
+        if event in self.failures:
+            raise self.failures[event]
+
+    def task(self, *args, symbol):
+        self.note(("task", args, symbol))
+        return self
+
+    def start(self):
+        self.note("start")
+
+    def end(self):
+        self.note("end")
+
+    def args_cai(self):
+        self.note("args")
+
+    def stream_ptr(self):
+        return stf.CudaStream(7)
+
+
+class BodyError(Exception):
+    pass
+
+
+class EndError(Exception):
+    pass
+
+
+def use(trail):
+    with numba_task(trail, "dep", symbol="s") as (arrays, stream):
+        assert (arrays, stream) == ((), 7)
+        trail.note("body")
+
+
+@pytest.mark.parametrize(
+    ("failures", "seen", "events"),
+    [
+        ({"args": BodyError(), "end": EndError()}, BodyError, ["start", "args", "end"]),
+        ({"body": BodyError(), "end": EndError()}, BodyError, ["start", "args", "body", "end"]),
+        ({"end": EndError()}, EndError, ["start", "args", "body", "end"]),
+        ({"start": BodyError()}, BodyError, ["start"]),
+    ],
+)
+def test_first_error_counts_and_the_task_is_ended(failures, seen, events):
+    trail = Task(**failures)
+    with pytest.raises(seen):
+        use(trail)
+    assert trail.events == [("task", ("dep",), "s"), *events]
+
+
+def test_task_is_made_at_once():
+    trail = Task()
+    numba_task(trail, "dep")
+    assert trail.events == [("task", ("dep",), None)]
+
+
+# --- without Numba
+
+
+def test_missing_numba_says_what_to_install(host_ctx, no_numba):
+    _, (x,) = ones(host_ctx)
+    with host_ctx.task(x.rw()) as t, pytest.raises(ImportError, match="pip install numba-cuda"):
+        get_arg_numba(t, 0)
+    with pytest.raises(ImportError, match="pip install numba-cuda"):
+        unused[1, 1](x.rw())
+    with pytest.raises(ImportError, match="pip install numba-cuda"):
+        external_stream(3)
+
+
+def test_importing_the_adapter_imports_no_framework(run_clean):
+    assert run_clean("""
+        import sys
+        import millstream.interop.numba
+        print([name for name in ("numba", "numpy", "millstream._core") if name in sys.modules])
+    """) == "[]\n"  # fmt: skip
+
+
+# --- borrowed contexts
+
+
+def test_borrowed_context_does_all_but_finalize(host_ctx):
+    (array,), (x,) = ones(host_ctx)
+    with x.borrow_ctx_handle() as lent:
+        assert "borrowed" in repr(lent)
+        with lent.task(x.rw()) as (a,):
+            a *= 2
+        with pytest.raises(RuntimeError, match="cannot finalize borrowed context"):
+            lent.finalize()
+    del lent
+    with host_ctx.task(x.rw()) as (a,):
+        a += 1
+    host_ctx.finalize()
+    assert array.tolist() == [3] * COUNT
+    with pytest.raises(RuntimeError, match="finalized"):
+        x.borrow_ctx_handle()
