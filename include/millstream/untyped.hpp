@@ -205,10 +205,20 @@ struct context_options {
 
 /// A buffer of the user's that becomes the first instance of a datum.
 struct registration {
-  void* block = nullptr;
-  std::size_t bytes = 0;
+  void* block = nullptr;  ///< address of the element with all indices 0
+  std::size_t bytes = 0;  ///< of all elements together
   data_place place = data_place::host();
   bool readonly = false;
+  /// Of a buffer that is not packed: its shape, the distance in bytes of two neighbours on each
+  /// axis (0 and negative ones too), and the bytes of one element. Tasks then see packed copies,
+  /// and the content comes back element by element. Where several elements share a byte, the data
+  /// are read-only. No extents: the buffer is packed.
+  std::span<const std::size_t> extents;
+  std::span<const std::ptrdiff_t> strides;
+  std::size_t element_bytes = 1;
+  /// Sharing bytes with other data is no error: they get one order, and what one writes is seen in
+  /// the others.
+  bool allow_overlap = false;
   std::string_view symbol;
   source_site site;
   /// The content is ready once the work queued so far on this native stream has ended.
@@ -247,8 +257,10 @@ class MILLSTREAM_API untyped_context {
   untyped_context& operator=(untyped_context&&) noexcept = default;
   ~untyped_context() = default;
 
-  /// Registers the user's buffer. The identical range registered twice gives the same datum; any
-  /// other overlap with live data is error(invalid_value) naming both, unless both are read-only.
+  /// Registers the user's buffer. The identical bytes in the same order registered twice give the
+  /// same datum; other live data that share a byte with it are error(invalid_value) naming both,
+  /// unless both are read-only or `allow_overlap` is set. A task that writes one of two such data
+  /// cannot use the other at the same time.
   [[nodiscard]] untyped_data register_data(const registration& what);
   /// Data without content: the first access must be `write`.
   [[nodiscard]] untyped_data make_data(std::size_t bytes, std::string_view symbol = {},

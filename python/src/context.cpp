@@ -23,12 +23,6 @@ namespace {
 
 using namespace nb::literals;
 
-bool is_true(nb::handle what) {
-  const int answer = PyObject_IsTrue(what.ptr());
-  if (answer < 0) throw nb::python_error();
-  return answer != 0;
-}
-
 bool traces_by_default() {
   static const bool on = [] {
     const char* const value = std::getenv("MILLSTREAM_TRACE_TASKS");
@@ -74,15 +68,15 @@ struct later_options {
 
 void open(py_context* self, later_options later, nb::handle stream, nb::handle on, nb::handle check,
           nb::handle trace) {
-  if (is_true(later.use_graph)) refuse("use_graph=True");
-  if (is_true(later.borrowed)) refuse("borrowed=True");
+  if (to_bool(later.use_graph)) refuse("use_graph=True");
+  if (to_bool(later.borrowed)) refuse("borrowed=True");
   if (!later.handle.is_none()) refuse("handle=...");
   context_setup setup;
   if (!stream.is_none()) setup.stream = to_stream(stream);
   setup.stream_object = nb::borrow(stream);
   setup.on = to_machine(on);
-  setup.check = is_true(check);
-  setup.trace = is_true(trace) || traces_by_default();
+  setup.check = to_bool(check);
+  setup.trace = to_bool(trace) || traces_by_default();
   new (self) py_context(setup);
 }
 
@@ -304,24 +298,36 @@ std::string repr_of(const py_context& self) {
 void bind_making(nb::class_<py_context>& type) {
   type.def(
           "logical_data",
-          [](py_context& self, nb::handle buffer, nb::handle place, nb::handle name) {
+          [](py_context& self, nb::handle buffer, nb::handle place, nb::handle name,
+             nb::handle copy, nb::handle allow_overlap) {
             check_live(*self.state, "logical_data()");
-            return register_buffer(self.state, buffer, place, name);
+            return register_buffer(self.state, {buffer, place, name, copy, allow_overlap});
           },
-          "buf"_a.none(), "dplace"_a = nb::none(), "name"_a = nb::none(),
+          "buf"_a.none(), "dplace"_a = nb::none(), "name"_a = nb::none(), nb::kw_only(),
+          "copy"_a = nb::none(), "allow_overlap"_a.none() = false,
           nb::sig("def logical_data(self, buf: object, dplace: data_place | None = None, "
-                  "name: str | None = None) -> millstream.logical_data"),
+                  "name: str | None = None, *, copy: typing.Literal['pack'] | None = None, "
+                  "allow_overlap: bool = False) -> millstream.logical_data"),
           "Registers an array: one with the CUDA Array Interface, NumPy's, DLPack's or one with "
           "`__array_interface__`, or any object with the buffer protocol. Its shape and dtype are "
           "those of the datum. It is kept alive and gets the result when the context is finalized "
           "or the last handle is dropped. Where it lives is asked of the machine; `dplace` only "
           "confirms it. Device memory may still be written by its producer: the first task is "
           "ordered behind the stream that the array names (entry ``stream`` of the interface, or "
-          "the stream DLPack is asked for), and nothing waits on the host. ValueError "
-          "(LayoutError) "
-          "unless C-contiguous; ValueError for stream 0, for device memory on a machine without "
-          "GPUs, for another place than the array's, and when it overlaps other data of the "
-          "context; TypeError for other objects and for elements that are Python objects.")
+          "the stream DLPack is asked for), and nothing waits on the host. "
+          "`copy`: ``\"pack\"`` takes arrays that are not C-contiguous (strided, reversed, "
+          "transposed, in Fortran order): tasks see packed copies of the same shape, and results "
+          "go "
+          "back element by element. An array in which one element has several indices (broadcast, "
+          "sliding windows) is then read-only data. Without it such arrays are a ValueError "
+          "(LayoutError). `allow_overlap`: arrays that have elements in common with other live "
+          "data "
+          "of the context are a ValueError unless both are read-only, or this is True: then they "
+          "get one order, and what a task writes to one is seen in the other (one task cannot "
+          "write "
+          "one and use the other). ValueError, too, for stream 0, for device memory on a machine "
+          "without GPUs and for another place than the array's; TypeError for other objects and "
+          "for elements that are Python objects.")
       .def(
           "logical_data_empty",
           [](py_context& self, nb::handle shape, nb::handle dtype, nb::handle name) {

@@ -85,6 +85,12 @@ std::size_t to_index(nb::handle what, const char* argument) {
   return value;
 }
 
+bool to_bool(nb::handle what) {
+  const int answer = PyObject_IsTrue(what.ptr());
+  if (answer < 0) throw nb::python_error();
+  return answer != 0;
+}
+
 const exec_place* find_exec_place(nb::handle what, nb::object& keep) {
   if (const auto* place = as<exec_place>(what)) return place;
   if (!nb::hasattr(what, "_as_stf_exec_place")) return nullptr;

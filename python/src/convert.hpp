@@ -33,6 +33,9 @@ template <class T>
 /// An index from 0: TypeError, NumberRangeError for negative ones.
 [[nodiscard]] std::size_t to_index(nb::handle what, const char* argument);
 
+/// Its truth value.
+[[nodiscard]] bool to_bool(nb::handle what);
+
 /// An exec_place, or what `_as_stf_exec_place()` of the object gives. Null if it is neither.
 [[nodiscard]] const exec_place* find_exec_place(nb::handle what, nb::object& keep);
 /// The same, with TypeError for everything else; None is the default place.

@@ -74,17 +74,20 @@ nb::object dtype_of(const nb::dict& from, nb::handle array) {
   return to_dtype(type);
 }
 
-void check_layout(const nb::dict& from, const std::vector<Py_ssize_t>& dims, nb::handle dtype) {
+// None where the array is C-contiguous.
+std::vector<Py_ssize_t> strides_of(const nb::dict& from, const std::vector<Py_ssize_t>& dims,
+                                   nb::handle dtype, packing how) {
   const nb::object given = entry(from, "strides");
-  if (given.is_none()) return;
-  const std::vector<Py_ssize_t> strides = to_numbers(given, "strides");
+  if (given.is_none()) return {};
+  std::vector<Py_ssize_t> strides = to_numbers(given, "strides");
   if (strides.size() != dims.size()) {
     throw error(errc::invalid_value, std::string(attribute) + " has " +
                                          std::to_string(strides.size()) + " strides for " +
                                          std::to_string(dims.size()) +
                                          " extents; give one each, or None");
   }
-  if (is_c_contiguous(dims, strides, nb::cast<Py_ssize_t>(dtype.attr("itemsize")))) return;
+  if (is_c_contiguous(dims, strides, nb::cast<Py_ssize_t>(dtype.attr("itemsize")))) return {};
+  if (how == packing::pack) return strides;
   refuse_layout(from["shape"], given, "a contiguous copy of x, such as cupy.ascontiguousarray(x),");
 }
 
@@ -102,7 +105,7 @@ std::int64_t cuda_array_version(nb::handle array) {
   return version.is_none() ? 0 : to_integer(version, "version");
 }
 
-cuda_array read_cuda_array(nb::handle array) {
+cuda_array read_cuda_array(nb::handle array, packing how) {
   const nb::dict from = interface_of(array);
   cuda_array found;
   found.producer = producer_of(from);
@@ -117,7 +120,7 @@ cuda_array read_cuda_array(nb::handle array) {
   found.readonly = nb::cast<bool>(nb::bool_(nb::object(data[1])));
   nb::object dtype = dtype_of(from, array);
   std::vector<Py_ssize_t> dims = shape_of(from, array);
-  check_layout(from, dims, dtype);
+  found.strides = strides_of(from, dims, dtype, how);
   found.what = make_layout_of(std::move(dtype), std::move(dims));
   if (found.what->bytes == 0) found.address = nullptr;
   return found;

@@ -72,6 +72,14 @@ void check_place(nb::handle given, data_place home) {
                                        "; leave dplace out, and tasks get copies where they run");
 }
 
+packing to_packing(nb::handle copy) {
+  if (copy.is_none()) return packing::refuse;
+  if (to_text(copy, "copy") == "pack") return packing::pack;
+  throw error(errc::invalid_value, "'copy' is " + short_repr(copy) +
+                                       "; pass \"pack\", or leave it out for arrays that are used "
+                                       "where they are");
+}
+
 // The shortest pattern whose repetition is `element`, or an empty one if it is too long.
 std::string_view shortest_pattern(std::string_view element) {
   for (std::size_t bytes = 1; bytes <= longest_pattern && bytes <= element.size(); ++bytes) {
@@ -132,13 +140,21 @@ std::string name_of(const untyped_data& data) {
   return symbol.empty() ? "data " + std::to_string(data.id()) : "'" + symbol + "'";
 }
 
-py_data register_buffer(const std::shared_ptr<context_state>& state, nb::handle buffer,
-                        nb::handle place, nb::handle name) {
-  const std::string_view symbol = to_name(name, "name");
-  source found = open_source(buffer, *state);
-  check_place(place, found.home);
+py_data register_buffer(const std::shared_ptr<context_state>& state,
+                        const register_arguments& what) {
+  const std::string_view symbol = to_name(what.name, "name");
+  source found = open_source(what.buffer, *state, to_packing(what.copy));
+  check_place(what.place, found.home);
   registration request;
-  request.place = to_data_place(place, "dplace", found.home);
+  std::vector<std::size_t> extents;
+  if (!found.strides.empty()) {
+    extents.assign(found.what->dims.begin(), found.what->dims.end());
+    request.extents = extents;
+    request.strides = found.strides;
+    request.element_bytes = found.what->itemsize;
+  }
+  request.allow_overlap = to_bool(what.allow_overlap);
+  request.place = to_data_place(what.place, "dplace", found.home);
   request.producer = found.producer;
   request.block = found.block;
   request.bytes = found.what->bytes;

@@ -51,8 +51,15 @@ struct dep_user {
   return nb::inst_ptr<py_dep>(dep)->ld;
 }
 
+struct register_arguments {
+  nb::handle buffer;
+  nb::handle place;
+  nb::handle name;
+  nb::handle copy;
+  nb::handle allow_overlap;
+};
 [[nodiscard]] py_data register_buffer(const std::shared_ptr<context_state>& state,
-                                      nb::handle buffer, nb::handle place, nb::handle name);
+                                      const register_arguments& what);
 [[nodiscard]] py_data make_empty(const std::shared_ptr<context_state>& state, nb::handle shape,
                                  nb::handle dtype, nb::handle name);
 struct fill_arguments {

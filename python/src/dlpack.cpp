@@ -182,10 +182,17 @@ nb::object to_tuple(const std::int64_t* numbers, std::size_t count) {
   return nb::tuple(made);
 }
 
-void check_layout(const tensor& what, const std::vector<Py_ssize_t>& dims) {
-  if (what.strides == nullptr) return;
-  const std::vector<Py_ssize_t> strides(what.strides, what.strides + dims.size());
-  if (is_c_contiguous(dims, strides, 1)) return;
+// In bytes; none where the array is C-contiguous.
+std::vector<Py_ssize_t> strides_of(const tensor& what, const layout& elements, packing how) {
+  const std::vector<Py_ssize_t>& dims = elements.dims;
+  if (what.strides == nullptr) return {};
+  std::vector<Py_ssize_t> strides(what.strides, what.strides + dims.size());
+  if (is_c_contiguous(dims, strides, 1)) return {};
+  if (how == packing::pack) {
+    for (Py_ssize_t& stride : strides)
+      stride *= what.element.bits / 8;
+    return strides;
+  }
   refuse_layout(to_tuple(what.shape, dims.size()), to_tuple(what.strides, dims.size()),
                 "a contiguous copy of x");
 }
@@ -199,11 +206,11 @@ std::shared_ptr<void> adopt(Managed* what) {
           }};
 }
 
-dlpack_import describe(const tensor& what) {
+dlpack_import describe(const tensor& what, packing how) {
   dlpack_import found;
   const std::vector<Py_ssize_t> dims(what.shape, what.shape + what.rank);
-  check_layout(what, dims);
   found.what = make_layout_of(dtype_of(what.element), dims);
+  found.strides = strides_of(what, *found.what, how);
   found.address = static_cast<std::byte*>(what.data) + what.byte_offset;
   if (found.what->bytes == 0) found.address = nullptr;
   found.home = what.home;
@@ -211,7 +218,7 @@ dlpack_import describe(const tensor& what) {
 }
 
 template <class Managed>
-dlpack_import take(nb::handle capsule) {
+dlpack_import take(nb::handle capsule, packing how) {
   auto* const content =
       static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), form<Managed>::name));
   if (content == nullptr) throw nb::python_error();
@@ -230,7 +237,7 @@ dlpack_import take(nb::handle capsule) {
                 "the array gave a copy of its memory by DLPack; register that copy itself, so "
                 "that results are seen in it");
   }
-  dlpack_import found = describe(content->what);
+  dlpack_import found = describe(content->what, how);
   if (PyCapsule_SetName(capsule.ptr(), form<Managed>::used) != 0) throw nb::python_error();
   found.owner = adopt(content);
   found.readonly = (flags & flag_readonly) != 0;
@@ -275,12 +282,13 @@ std::optional<dlpack_home> home_by_dlpack(nb::handle array, std::int64_t& type) 
   return std::nullopt;
 }
 
-dlpack_import import_dlpack(nb::handle array, std::optional<std::uint64_t> stream) {
+dlpack_import import_dlpack(nb::handle array, std::optional<std::uint64_t> stream, packing how) {
   const nb::object capsule = ask_for_capsule(array, stream);
   if (PyCapsule_IsValid(capsule.ptr(), form<managed_versioned>::name) != 0) {
-    return take<managed_versioned>(capsule);
+    return take<managed_versioned>(capsule, how);
   }
-  if (PyCapsule_IsValid(capsule.ptr(), form<managed>::name) != 0) return take<managed>(capsule);
+  if (PyCapsule_IsValid(capsule.ptr(), form<managed>::name) != 0)
+    return take<managed>(capsule, how);
   throw error(errc::invalid_type, "__dlpack__ of type " + class_name(array) + " gave " +
                                       class_name(capsule) + "; it must give a DLPack capsule");
 }

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
+#include "layout.hpp"
 #include "numpy.hpp"
 
 namespace millstream::python {
@@ -36,6 +38,7 @@ struct dlpack_export {
 struct dlpack_import {
   layout_ptr what;
   void* address = nullptr;
+  std::vector<Py_ssize_t> strides;  ///< in bytes; none where it is C-contiguous
   bool readonly = false;
   dlpack_home home;
   std::shared_ptr<void> owner;  ///< its end calls the exporter's deleter; may be dropped anywhere
@@ -46,8 +49,9 @@ struct dlpack_import {
 [[nodiscard]] std::optional<dlpack_home> home_by_dlpack(nb::handle array, std::int64_t& type);
 
 /// Asks `array` for a capsule in which work on `stream` (none for host memory) comes after the work
-/// that produces the content, and takes it. LayoutError unless C-contiguous; TypeError for elements
-/// without a dtype and for an exporter that gave a copy.
-[[nodiscard]] dlpack_import import_dlpack(nb::handle array, std::optional<std::uint64_t> stream);
+/// that produces the content, and takes it. LayoutError unless C-contiguous or to be packed;
+/// TypeError for elements without a dtype and for an exporter that gave a copy.
+[[nodiscard]] dlpack_import import_dlpack(nb::handle array, std::optional<std::uint64_t> stream,
+                                          packing how);
 
 }  // namespace millstream::python

@@ -21,8 +21,10 @@ bool is_c_contiguous(const std::vector<Py_ssize_t>& dims, const std::vector<Py_s
 void refuse_layout(nb::handle shape, nb::handle strides, const char* remedy) {
   throw binding_error(errc::invalid_value,
                       "an array of shape " + std::string(nb::str(shape).c_str()) + " and strides " +
-                          nb::str(strides).c_str() + " is not C-contiguous; register " + remedy +
-                          " and copy the result back",
+                          nb::str(strides).c_str() +
+                          " is not C-contiguous; pass copy=\"pack\" to have it packed and the "
+                          "result written back, or register " +
+                          remedy + " and copy the result back",
                       {}, "LayoutError");
 }
 

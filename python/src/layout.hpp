@@ -16,6 +16,9 @@ namespace millstream::python {
 [[nodiscard]] bool is_c_contiguous(const std::vector<Py_ssize_t>& dims,
                                    const std::vector<Py_ssize_t>& strides, Py_ssize_t step);
 
+/// What is to be done with memory that is not in plain C order.
+enum class packing { refuse, pack };
+
 /// Throws a LayoutError with advice. `shape` and `strides` as Python objects; `remedy` makes a copy
 /// of `x` that is contiguous.
 [[noreturn]] void refuse_layout(nb::handle shape, nb::handle strides, const char* remedy);

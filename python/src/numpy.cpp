@@ -167,6 +167,7 @@ layout_ptr make_layout_of(nb::object dtype, std::vector<Py_ssize_t> dims) {
   const dtype_facts& facts = facts_of(dtype);
   auto made = std::make_shared<layout>();
   made->bytes = byte_count(dims, facts.itemsize);
+  made->itemsize = facts.itemsize;
   made->alignment = facts.alignment;
   PyObject* const shape = PyTuple_New(static_cast<Py_ssize_t>(dims.size()));
   if (shape == nullptr) throw nb::python_error();
@@ -242,7 +243,7 @@ bool is_array(nb::handle what) {
 
 void* address_of(nb::handle array) {
   Py_buffer view;
-  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_STRIDES) != 0) throw nb::python_error();
   void* const address = view.buf;
   PyBuffer_Release(&view);
   return address;

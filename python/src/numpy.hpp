@@ -17,6 +17,7 @@ struct layout {
   nb::object shape;              ///< tuple of int
   std::vector<Py_ssize_t> dims;  ///< the same numbers
   std::size_t bytes = 0;
+  std::size_t itemsize = 0;   ///< bytes of one element
   std::size_t alignment = 1;  ///< in bytes, a power of two
 };
 using layout_ptr = std::shared_ptr<const layout>;
@@ -40,7 +41,7 @@ using layout_ptr = std::shared_ptr<const layout>;
 /// A new array without content; null where the process has no memory for it.
 [[nodiscard]] nb::object new_array(const layout& what);
 [[nodiscard]] bool is_array(nb::handle what);
-/// Address of the first element of a C-contiguous array.
+/// Address of the element with all indices 0.
 [[nodiscard]] void* address_of(nb::handle array);
 
 }  // namespace millstream::python

@@ -77,11 +77,12 @@ nb::object array_of_interface(nb::handle what) {
                                        "machine(\"cuda\")");
 }
 
-source from_cuda_array(nb::handle buffer, const machine& on) {
-  cuda_array array = read_cuda_array(buffer);
+source from_cuda_array(nb::handle buffer, const machine& on, packing how) {
+  cuda_array array = read_cuda_array(buffer, how);
   source found;
   found.what = std::move(array.what);
   found.block = array.address;
+  found.strides = std::move(array.strides);
   found.readonly = array.readonly;
   found.home = on.home_of(array.address);
   found.producer = array.producer;
@@ -99,7 +100,7 @@ bool needs_device(dlpack_device type) {
   return type == dlpack_device::cuda || type == dlpack_device::cuda_managed;
 }
 
-source from_dlpack(nb::handle buffer, const context_state& in) {
+source from_dlpack(nb::handle buffer, const context_state& in, packing how) {
   const machine& on = in.on->opened();
   std::int64_t type = 0;
   const std::optional<dlpack_home> home = home_by_dlpack(buffer, type);
@@ -113,10 +114,11 @@ source from_dlpack(nb::handle buffer, const context_state& in) {
     if (!on.runs_kernels()) refuse_device(buffer, on);
     stream = in.hand_over_stream(home->id);
   }
-  dlpack_import array = import_dlpack(buffer, stream);
+  dlpack_import array = import_dlpack(buffer, stream, how);
   source found;
   found.what = std::move(array.what);
   found.block = array.address;
+  found.strides = std::move(array.strides);
   found.readonly = array.readonly;
   if (home->type != dlpack_device::cpu) found.home = on.home_of(array.address);
   found.producer = stream;
@@ -124,15 +126,22 @@ source from_dlpack(nb::handle buffer, const context_state& in) {
   return found;
 }
 
-void refuse_strides(nb::handle array) {
-  if (nb::cast<bool>(array.attr("flags").attr("c_contiguous"))) return;
-  refuse_layout(array.attr("shape"), array.attr("strides"), "numpy.ascontiguousarray(x)");
+// None where the array is C-contiguous.
+std::vector<Py_ssize_t> strides_of(nb::handle array, packing how) {
+  std::vector<Py_ssize_t> strides;
+  if (nb::cast<bool>(array.attr("flags").attr("c_contiguous"))) return strides;
+  if (how == packing::refuse) {
+    refuse_layout(array.attr("shape"), array.attr("strides"), "numpy.ascontiguousarray(x)");
+  }
+  for (const nb::handle stride : array.attr("strides"))
+    strides.push_back(nb::cast<Py_ssize_t>(stride));
+  return strides;
 }
 
-source from_array(nb::object array) {
+source from_array(nb::object array, packing how) {
   source found;
   found.what = layout_of(array);
-  refuse_strides(array);
+  found.strides = strides_of(array, how);
   found.readonly = !nb::cast<bool>(array.attr("flags").attr("writeable"));
   found.block = address_of(array);
   found.owner = std::make_shared<py_ref>(std::move(array));
@@ -141,19 +150,21 @@ source from_array(nb::object array) {
 
 }  // namespace
 
-source open_source(nb::handle buffer, const context_state& in) {
+source open_source(nb::handle buffer, const context_state& in, packing how) {
   const bool has_dlpack =
       nb::hasattr(buffer, "__dlpack__") && nb::hasattr(buffer, "__dlpack_device__");
   if (nb::hasattr(buffer, "__cuda_array_interface__")) {
     if (!in.on->opened().runs_kernels()) refuse_device(buffer, in.on->opened());
     // Before version 3 nothing was said about the producer's stream. DLPack does.
-    if (has_dlpack && cuda_array_version(buffer) < 3) return from_dlpack(buffer, in);
-    return from_cuda_array(buffer, in.on->opened());
+    if (has_dlpack && cuda_array_version(buffer) < 3) return from_dlpack(buffer, in, how);
+    return from_cuda_array(buffer, in.on->opened(), how);
   }
-  if (is_array(buffer)) return from_array(nb::borrow(buffer));
-  if (PyObject_CheckBuffer(buffer.ptr()) != 0) return from_array(array_of_buffer(buffer));
-  if (has_dlpack) return from_dlpack(buffer, in);
-  if (nb::hasattr(buffer, "__array_interface__")) return from_array(array_of_interface(buffer));
+  if (is_array(buffer)) return from_array(nb::borrow(buffer), how);
+  if (PyObject_CheckBuffer(buffer.ptr()) != 0) return from_array(array_of_buffer(buffer), how);
+  if (has_dlpack) return from_dlpack(buffer, in, how);
+  if (nb::hasattr(buffer, "__array_interface__")) {
+    return from_array(array_of_interface(buffer), how);
+  }
   throw error(errc::invalid_type, "data cannot be made of type " + class_name(buffer) +
                                       ", which has neither the buffer protocol nor an array "
                                       "interface nor DLPack; pass numpy.asarray(x)");

@@ -33,7 +33,7 @@ BAD_CALLS = {
     "wrong layout": (
         lambda ctx, x: ctx.logical_data(np.zeros((4, 4)).T[1:]),
         ValueError,
-        r"shape \(3, 4\) and strides .* is not C-contiguous; register",
+        r"shape \(3, 4\) and strides .* is not C-contiguous; pass copy=.*or register",
     ),
     "wrong shape": (
         lambda ctx, x: ctx.logical_data_empty((3, 0)),

@@ -103,7 +103,7 @@ void context::check_contents(plan& of) const {
 
 failed_task* context::poisoned_input(const plan& of) const {
   for (const access& each : of.accesses) {
-    if (!reads(each.mode)) continue;
+    if (!reads(each.mode) || (each.shared && !each.inherited)) continue;
     if (failed_task* because = each.what->poison.find(each.version)) return because;
   }
   return nullptr;
@@ -199,10 +199,13 @@ void context::copy_in(const access& of, lane_index on, std::uint64_t task_id) {
   what.readers.add(end);
 }
 
-void context::copy_inputs(plan& of) {
+void context::copy_inputs(plan& of, bool shared) {
   for (access& each : of.accesses) {
     data& what = *each.what;
-    if (!has_bytes(what)) continue;
+    if (each.shared != shared || !has_bytes(what)) continue;
+    if (each.shared && what.poison.find(each.version) != nullptr) {
+      what.valid |= place_bit(each.place);  // what a failed task left is not worth copying
+    }
     if (reads(each.mode) && !what.is_valid(each.place)) copy_in(each, of.lane, of.id);
     each.address = what.find(each.place)->address;
   }
@@ -259,7 +262,9 @@ void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
   });
   if (!in_caller || moves) lanes_.wait(of.lane, before);
   allocate_missing(of);
-  copy_inputs(of);
+  // What others have in common with the inputs comes to the user's buffer first.
+  copy_inputs(of, /*shared=*/true);
+  copy_inputs(of, /*shared=*/false);
   if (in_caller) {
     to_wait_for = before;
     if (moves) to_wait_for.add(lanes_.tail(of.lane));
@@ -270,7 +275,9 @@ void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
 
 void context::start_once(lock& held, plan& of, bool in_caller, completion_set& to_wait_for) {
   check_live(held, of.call());
-  wait_for_open_tasks(held, of);
+  do {
+    wait_for_open_tasks(held, of);
+  } while (add_shared(of));
   check_contents(of);
   if (of.id == 0) {
     of.id = ++last_task_;
@@ -375,6 +382,7 @@ void context::publish(const lock& held, const plan& of, completion end) {
     if (what.read_from != no_lane) forks_ = what.forks = what.read_from_many;
     what.read_from = no_lane;
     what.read_from_many = false;
+    carry_poison(each);
     what.writer = end;
     what.readers.clear();
     if (instance* at = what.find(each.place)) at->ready.clear();
@@ -419,9 +427,22 @@ void context::note_derivation(const plan& of) {
   if (!lanes_.has_unfinished_host_job()) return;
   derivation noted;
   for (const access& each : of.accesses) {
-    if (reads(each.mode)) noted.from.push_back({each.what, each.version});
+    if (reads(each.mode) && (!each.shared || each.inherited)) {
+      noted.from.push_back({each.what, each.version});
+    }
     if (writes(each.mode)) noted.to.push_back({each.what, each.version + 1});
   }
+  keep_derivation(std::move(noted));
+  for (const access& each : of.accesses) {
+    if (!each.shared || !writes(each.mode)) continue;
+    derivation carried;
+    carried.from.push_back({each.what, each.version});
+    carried.to.push_back({each.what, each.version + 1});
+    keep_derivation(std::move(carried));
+  }
+}
+
+void context::keep_derivation(derivation&& noted) {
   if (noted.from.empty() || noted.to.empty()) return;
   for (const derived_version& each : noted.from)
     each.what->add_reference();

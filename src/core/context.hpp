@@ -133,6 +133,8 @@ class context : public std::enable_shared_from_this<context> {
   /// The failed task that spoiled an input of the plan's versions, or null.
   [[nodiscard]] failed_task* poisoned_input(const plan& of) const;
   void poison_outputs(const lock& held, const plan& of, failed_task& because);
+  /// What a task only shares bytes with stays poisoned behind it.
+  static void carry_poison(const access& over);
   /// A task does not run because of a failed one: counts it and poisons its outputs.
   void spoil(const lock& held, const plan& of, failed_task& because);
   /// The same for a task that never reaches a queue, with its report.
@@ -163,7 +165,7 @@ class context : public std::enable_shared_from_this<context> {
   void allocate_missing(plan& of);
   void keep_behind(const plan& of);
   void detach(plan& of) noexcept;
-  void copy_inputs(plan& of);
+  void copy_inputs(plan& of, bool shared);
   void copy_in(const access& of, lane_index on, std::uint64_t task_id);
   void apply_writes(plan& of);
   void start_once(lock& held, plan& of, bool in_caller, completion_set& to_wait_for);
@@ -171,14 +173,23 @@ class context : public std::enable_shared_from_this<context> {
   [[noreturn]] void give_up_for_room(const lock& held, const plan& of, const no_room& lack);
   void wait_for_unpark(lock& held, std::uint64_t seen);
   void note_derivation(const plan& of);
+  void keep_derivation(derivation&& noted);
   [[nodiscard]] std::string memory_report(const no_room& lack) const;
   void record_before_overtaking(const plan& of);
+
+  // sharing.cpp
+  [[nodiscard]] bool add_shared(plan& of) const;
+  static void join_sharing(data& fresh, const std::vector<data*>& others);
+  static void leave_sharing(data& gone);
 
   // submit.cpp
   void run_on_lane(const lock& held, plan& of, body_ptr& work);
   void run_at_once(lock& held, plan& of, body_ptr& work);
 
   // transfer.cpp
+  [[nodiscard]] backend::status queue_copy(data& of, const instance& from, void* to,
+                                           place_index to_place, lane_index on,
+                                           const std::atomic<void*>* skip_when);
   completion copy(data& of, const instance& from, void* to, place_index to_place, lane_index on,
                   copy_reason why, std::uint64_t task_id, const std::atomic<void*>* skip_when);
   void stamp(lane_index on, std::uint64_t id, bool end);
@@ -186,6 +197,7 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] lane_index copy_lane(place_index place, const completion_set& before);
   [[nodiscard]] const instance* source_of(const data& of, place_index near) const noexcept;
   void write_back(data& of, bool guarded);
+  void bring_home(data& shared, completion_set& before);
   void hold_until(data& of, lane_index on_lane);
   void copy_out(lock& held, data& what, void* to);
   [[nodiscard]] memory_block take_block(place_index place, std::size_t bytes, lane_index order);

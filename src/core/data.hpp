@@ -18,6 +18,7 @@
 #include "core/completion.hpp"
 #include "core/failures.hpp"
 #include "core/place.hpp"
+#include "core/strided.hpp"
 
 namespace millstream::core {
 
@@ -72,11 +73,13 @@ class data {
   const std::shared_ptr<context> owner;
   const std::uint64_t id;
   const std::size_t bytes;
-  bool token = false;       // fixed at creation
-  bool registered = false;  // fixed at creation: instances[0] is the user's buffer
-  bool readonly = false;    // fixed at creation
-  bool listed = false;      // fixed before anybody else sees it: in the context's list
-  source_site site;         // fixed at creation
+  bool token = false;             // fixed at creation
+  bool registered = false;        // fixed at creation: instances[0] is the user's buffer
+  bool readonly = false;          // fixed at creation
+  strided area;                   // of registered data: the user's buffer; fixed at creation
+  place_index home = host_place;  // where that is; fixed at creation
+  bool listed = false;            // fixed before anybody else sees it: in the context's list
+  source_site site;               // fixed at creation
 
   std::string symbol;
   std::shared_ptr<void> keep_alive;  // the owner of the user's buffer
@@ -91,8 +94,11 @@ class data {
   bool read_from_many = false;
 
   // Coherence.
-  std::uint64_t valid = 0;  // place_bit of each valid instance
+  place_set valid = 0;  // place_bit of each valid instance
   base::small_vector<instance, 2> instances;
+
+  // Registered data that have bytes of the user's in common with it: see sharing.cpp.
+  std::vector<data*> sharing;
 
   // Tasks between start and end that use it.
   base::small_vector<open_task*, 2> open;
@@ -111,6 +117,10 @@ class data {
   }
   [[nodiscard]] bool is_valid(place_index place) const noexcept {
     return (valid & place_bit(place)) != 0;
+  }
+  /// The place that has the memory of one of its instances.
+  [[nodiscard]] place_index memory_of(place_index place) const noexcept {
+    return place == user_place ? home : place;
   }
   /// "'x'" or "data 3 (64 bytes)".
   [[nodiscard]] std::string name() const;

@@ -32,6 +32,15 @@ registry& open_contexts() {
   return *all;
 }
 
+[[noreturn]] void refuse_overlap(const registration& what, const data& other) {
+  throw error(
+      errc::invalid_value,
+      base::cat("logical_data ", what.symbol.empty() ? "(unnamed)" : base::quoted(what.symbol),
+                " overlaps the memory of ", other.name(),
+                "; register the whole buffer once, drop the other data first, or allow the overlap "
+                "(allow_overlap), which gives both one order"));
+}
+
 /// Lets go of the owners of buffers when a queue comes by.
 class owner_job final : public backend::job {
  public:
@@ -118,34 +127,34 @@ data* context::register_data(const registration& what) {
   // Where devices use host memory, a user's buffer is host memory whatever it
   // is called.
   if (on().has(backend::capability::host_memory)) place = host_place;
+  strided area = strided_of(what);
+  const bool readonly = what.readonly || repeats_a_byte(area);
   std::vector<std::shared_ptr<void>> dropped;
   const lock held(mutex_);
   check_live(held, "logical_data");
   collect_retired(dropped);
-  if (data* same = ranges_.find_same(what.block, what.bytes);
-      same != nullptr && what.bytes > 0 && same->readonly == what.readonly) {
+  if (data* same = what.bytes > 0 ? ranges_.find_same(area) : nullptr;
+      same != nullptr && same->readonly == readonly) {
     if (what.producer) order_behind(*same, *what.producer);
     same->add_handle();
     if (same->symbol.empty()) same->symbol = what.symbol;
     return same;
   }
-  if (const data* other = ranges_.find_overlap(what.block, what.bytes, what.readonly)) {
-    throw error(
-        errc::invalid_value,
-        base::cat("logical_data ", what.symbol.empty() ? "(unnamed)" : base::quoted(what.symbol),
-                  " overlaps the memory of ", other->name(),
-                  "; register the whole buffer once, or drop the other data first"));
-  }
+  const std::vector<data*> sharing = ranges_.find_sharing(area, readonly);
+  if (!sharing.empty() && !what.allow_overlap) refuse_overlap(what, *sharing[0]);
   auto fresh = std::make_unique<data>(shared_from_this(), ++last_data_, what.bytes);
   fresh->registered = true;
-  fresh->readonly = what.readonly;
+  fresh->readonly = readonly;
   fresh->written = true;
   fresh->keep_alive = what.owner;
-  fresh->instances.push_back({place, what.block, 0, {}});
-  fresh->valid = place_bit(place);
+  fresh->home = place;
+  fresh->instances.push_back({area.is_packed() ? place : user_place, what.block, 0, {}});
+  fresh->valid = place_bit(fresh->instances[0].place);
+  fresh->area = std::move(area);
   if (what.producer) order_behind(*fresh, *what.producer);
   order_behind_retired(*fresh);
-  ranges_.add(what.block, what.bytes, *fresh);
+  ranges_.add(*fresh);
+  join_sharing(*fresh, sharing);
   return add_data(std::move(fresh), what.symbol, what.site);
 }
 
@@ -160,7 +169,8 @@ void context::order_behind(data& fresh, std::uint64_t producer) {
 void context::order_behind_retired(data& fresh) {
   instance& home = fresh.instances[0];
   for (const retired& each : retired_) {
-    if (!range_registry::overlap(each.block, each.bytes, home.address, fresh.bytes)) continue;
+    if (!range_registry::overlap(each.block, each.bytes, fresh.area.low(), fresh.area.span()))
+      continue;
     home.ready.add(each.uses);
     fresh.readers.add(each.uses);
   }
@@ -188,14 +198,14 @@ void context::release_content(data& of, std::vector<std::shared_ptr<void>>& drop
     if (each.block_bytes > 0) pools_.give(each.place, {each.address, each.block_bytes, uses});
   }
   if (of.registered) {
-    const void* const block = of.instances[0].address;
-    ranges_.remove(block, of);
+    ranges_.remove(of);
+    leave_sharing(of);
     if (lanes_.are_done(uses)) {
       dropped.push_back(std::move(of.keep_alive));
     } else {
       for (const completion& each : uses)
         lanes_.record(each.lane);
-      retired_.push_back({uses, std::move(of.keep_alive), block, of.bytes});
+      retired_.push_back({uses, std::move(of.keep_alive), of.area.low(), of.area.span()});
     }
   }
   of.instances.clear();
@@ -240,6 +250,7 @@ void context::forget(data& what) noexcept {
     // An abandoned context: no write-back, but the memory is given back in order, and the buffer
     // is held as long as it is in use.
     const completion_set uses = what.uses();
+    leave_sharing(what);
     for (instance& each : what.instances) {
       if (each.block_bytes > 0) pools_.give(each.place, {each.address, each.block_bytes, uses});
     }

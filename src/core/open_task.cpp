@@ -158,7 +158,8 @@ completion open_task::ended_at(const context::lock& held) const {
 
 std::string open_task::poisoned_name() const {
   for (const access& each : plan_.accesses) {
-    if (reads(each.mode) && each.what->poison.find(each.version) != nullptr)
+    if (reads(each.mode) && (!each.shared || each.inherited) &&
+        each.what->poison.find(each.version) != nullptr)
       return each.what->name();
   }
   return "its data";
@@ -171,8 +172,9 @@ void open_task::fill_pointers() {
   }
   if (trace_listener* told = in_->listener()) told->began(plan_.id, base::now_ns());
   if (!in_caller_ || !in_->options().check) return;
-  for (const access& each : plan_.accesses)
-    seen.push_back({each.what, each.mode, each.address});
+  for (const access& each : plan_.accesses) {
+    if (!each.shared) seen.push_back({each.what, each.mode, each.address});
+  }
   check_ = std::make_unique<access_check>(seen);
 }
 

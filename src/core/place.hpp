@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include <millstream/machine.hpp>
 #include <millstream/place.hpp>
 
 #include "backend/queue.hpp"
@@ -16,12 +17,15 @@ class machine;
 using place_index = std::int16_t;
 inline constexpr place_index host_place = -1;
 inline constexpr place_index managed_place = -2;
-/// Devices a machine may have, so that a place fits into one bit of a 64-bit
-/// mask.
-inline constexpr int max_devices = 62;
+/// Of a user's buffer that is not packed: no task works there.
+inline constexpr place_index user_place = -3;
 
-[[nodiscard]] constexpr std::uint64_t place_bit(place_index place) noexcept {
-  return std::uint64_t{1} << static_cast<unsigned>(place + 2);
+/// One bit for each place; 64 devices and the other places are more than 64 bits hold.
+__extension__ typedef unsigned __int128 place_set;
+static_assert(most_devices - user_place <= 128);
+
+[[nodiscard]] constexpr place_set place_bit(place_index place) noexcept {
+  return place_set{1} << static_cast<unsigned>(place - user_place);
 }
 [[nodiscard]] constexpr backend::memory_home home_of(place_index place) noexcept {
   return static_cast<backend::memory_home>(place);

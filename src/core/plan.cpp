@@ -109,7 +109,7 @@ std::string plan::full_name() const {
 std::string plan::written_names() const {
   std::string names;
   for (const access& each : accesses) {
-    if (!writes(each.mode)) continue;
+    if (!writes(each.mode) || each.shared) continue;
     if (!names.empty()) names += ", ";
     names += each.what->name();
   }

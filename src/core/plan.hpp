@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <millstream/untyped.hpp>
 
@@ -23,11 +24,13 @@ struct access {
   data* what = nullptr;
   access_mode mode = access_mode::none;
   place_index place = host_place;
-  bool placed = false;    // the user named the place
-  bool attached = false;  // the instance was made for this task
+  bool placed = false;     // the user named the place
+  bool attached = false;   // the instance was made for this task
+  bool shared = false;     // not the user's wish: it shares bytes with a datum of the task
+  bool inherited = false;  // shared, and what that datum reads was made by this one
   void* address = nullptr;
-  std::uint64_t version = 0;       // the one it reads; it writes the next
-  std::uint64_t valid_before = 0;  // of the datum, in case the task does not begin after all
+  std::uint64_t version = 0;   // the one it reads; it writes the next
+  place_set valid_before = 0;  // of the datum, in case the task does not begin after all
   bool written_before = false;
 };
 
@@ -43,6 +46,7 @@ struct plan {
   lane_index lane = no_lane;
   base::small_vector<access, 8> accesses;
   base::small_vector<std::uint16_t, 8> access_of_dep;
+  std::vector<untyped_data> shared;  // keeps the data of shared accesses
 
   [[nodiscard]] bool writes_any() const noexcept;
   /// What the user called: "submit", "task", "wait".

@@ -22,35 +22,38 @@ bool range_registry::overlap(const void* a, std::size_t a_bytes, const void* b,
   return from < other ? other - from < a_bytes : from - other < b_bytes;
 }
 
-data* range_registry::find_same(const void* block, std::size_t bytes) const {
-  const auto [first, last] = ranges_.equal_range(address_of(block));
+data* range_registry::find_same(const strided& area) const {
+  const auto [first, last] = ranges_.equal_range(address_of(area.low()));
   for (auto each = first; each != last; ++each) {
-    if (each->second.bytes == bytes) return each->second.what;
+    if (each->second.what->area.is_same(area)) return each->second.what;
   }
   return nullptr;
 }
 
-data* range_registry::find_overlap(const void* block, std::size_t bytes, bool readonly) const {
-  if (bytes == 0) return nullptr;
-  const std::uintptr_t begin = address_of(block);
+std::vector<data*> range_registry::find_sharing(const strided& area, bool readonly) const {
+  std::vector<data*> found;
+  const std::size_t bytes = area.span();
+  if (bytes == 0) return found;
+  const std::uintptr_t begin = address_of(area.low());
   const std::uintptr_t back = std::min<std::uintptr_t>(begin, longest_);
   for (auto each = ranges_.lower_bound(begin - back); each != ranges_.end(); ++each) {
     if (each->first >= begin && each->first - begin >= bytes) break;
     if (readonly && each->second.what->readonly) continue;
     if (each->first < begin && begin - each->first >= each->second.bytes) continue;
-    return each->second.what;
+    if (share_a_byte(area, each->second.what->area)) found.push_back(each->second.what);
   }
-  return nullptr;
+  return found;
 }
 
-void range_registry::add(const void* block, std::size_t bytes, data& what) {
+void range_registry::add(data& what) {
+  const std::size_t bytes = what.area.span();
   if (bytes == 0) return;
-  ranges_.insert({address_of(block), {bytes, &what}});
+  ranges_.insert({address_of(what.area.low()), {bytes, &what}});
   longest_ = std::max(longest_, bytes);
 }
 
-void range_registry::remove(const void* block, data& what) noexcept {
-  const auto [first, last] = ranges_.equal_range(address_of(block));
+void range_registry::remove(data& what) noexcept {
+  const auto [first, last] = ranges_.equal_range(address_of(what.area.low()));
   for (auto each = first; each != last; ++each) {
     if (each->second.what != &what) continue;
     ranges_.erase(each);

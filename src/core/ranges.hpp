@@ -5,22 +5,25 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <vector>
+
+#include "core/strided.hpp"
 
 namespace millstream::core {
 
 class data;
 
-/// Byte ranges of live registrations of one context, ordered by address. Under
-/// the context's lock.
+/// The buffers of live registrations of one context, ordered by lowest address. Under the context's
+/// lock.
 class range_registry {
  public:
-  /// The live datum with exactly this range, or null.
-  [[nodiscard]] data* find_same(const void* block, std::size_t bytes) const;
-  /// A live datum that overlaps the range and does not merely share reading
-  /// with it, or null.
-  [[nodiscard]] data* find_overlap(const void* block, std::size_t bytes, bool readonly) const;
-  void add(const void* block, std::size_t bytes, data& what);
-  void remove(const void* block, data& what) noexcept;
+  /// The live datum of exactly these bytes in this order, or null.
+  [[nodiscard]] data* find_same(const strided& area) const;
+  /// The live data that have a byte in common with it and do not merely share reading.
+  [[nodiscard]] std::vector<data*> find_sharing(const strided& area, bool readonly) const;
+  /// Uses `what.area`.
+  void add(data& what);
+  void remove(data& what) noexcept;
 
   [[nodiscard]] static bool overlap(const void* a, std::size_t a_bytes, const void* b,
                                     std::size_t b_bytes) noexcept;

@@ -47,11 +47,13 @@ task_job::task_job(std::shared_ptr<context> in, const plan& of, body_ptr work, c
       access_count_(static_cast<std::uint16_t>(of.accesses.size())),
       dep_count_(static_cast<std::uint16_t>(of.access_of_dep.size())),
       exec_(of.exec),
-      kind_(of.kind) {
+      kind_(of.kind),
+      has_shared_(!of.shared.empty()) {
   for (std::size_t i = 0; i < access_count_; ++i) {
     const access& from = of.accesses[i];
     from.what->add_reference();
-    new (accesses() + i) used{from.what, from.version, from.address, from.mode};
+    new (accesses() + i)
+        used{from.what, from.version, from.address, from.mode, from.shared, from.inherited};
   }
   for (std::size_t i = 0; i < dep_count_; ++i) {
     new (static_cast<void*>(addresses() + i)) void*(of.accesses[of.access_of_dep[i]].address);
@@ -92,7 +94,7 @@ void task_job::run() noexcept {
 failed_task* task_job::poisoned_input() noexcept {
   for (std::size_t i = 0; i < access_count_; ++i) {
     const used& each = accesses()[i];
-    if (!reads(each.mode)) continue;
+    if (!reads(each.mode) || (each.shared && !each.inherited)) continue;
     if (failed_task* because = each.what->poison.find(each.version)) return because;
   }
   return nullptr;
@@ -106,6 +108,7 @@ void task_job::execute() noexcept {
     return;
   }
   if (listener != nullptr) listener->began(id_, base::now_ns());
+  carry_poison();
   outcome how = outcome::done;
   try {
     call_body();
@@ -116,6 +119,13 @@ void task_job::execute() noexcept {
   if (listener != nullptr) listener->ended(id_, base::now_ns(), how);
 }
 
+// What became known since the task was submitted.
+void task_job::carry_poison() {
+  if (!has_shared_) return;
+  for (const access& each : as_plan().accesses)
+    context::carry_poison(each);
+}
+
 void task_job::call_body() {
   const body_call call{{addresses(), dep_count_}, nullptr, queue_, exec_};
   if (!in_->options().check || !in_->on().has(backend::capability::host_memory)) {
@@ -124,6 +134,7 @@ void task_job::call_body() {
   }
   base::small_vector<checked_access, 6> seen;
   for (std::size_t i = 0; i < access_count_; ++i) {
+    if (accesses()[i].shared) continue;
     seen.push_back({accesses()[i].what, accesses()[i].mode, accesses()[i].address});
   }
   const access_check check(seen);
@@ -147,6 +158,8 @@ plan task_job::as_plan() {
     access each;
     each.what = accesses()[i].what;
     each.mode = accesses()[i].mode;
+    each.version = accesses()[i].version;
+    each.shared = accesses()[i].shared;
     of.accesses.push_back(each);
   }
   return of;

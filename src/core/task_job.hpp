@@ -44,6 +44,8 @@ class task_job final : public backend::job {
     std::uint64_t version;
     void* address;
     access_mode mode;
+    bool shared;
+    bool inherited;
   };
 
   task_job(std::shared_ptr<context> in, const plan& of, body_ptr work, completion end, lane& on);
@@ -57,6 +59,7 @@ class task_job final : public backend::job {
   [[nodiscard]] char* name() noexcept { return reinterpret_cast<char*>(addresses() + dep_count_); }
 
   [[nodiscard]] failed_task* poisoned_input() noexcept;
+  void carry_poison();
   void execute() noexcept;
   void skip(failed_task& because) noexcept;
   void call_body();
@@ -78,6 +81,7 @@ class task_job final : public backend::job {
   std::uint16_t dep_count_;
   place_index exec_;
   task_kind kind_;
+  bool has_shared_;
 };
 
 /// Disposes of jobs that were discarded. Any thread, without any lock of the

@@ -96,6 +96,52 @@ struct host_wait {
   completion reached;
 };
 
+/// A copy between a packed block and a buffer that is not packed. `request` has the addresses of
+/// both and the bytes of the packed one.
+struct scattered {
+  backend::queue& queue;
+  const strided& area;
+  backend::copy_request request;
+  bool home;  ///< into the buffer
+};
+
+void fill_axes(scattered& what, std::size_t from, std::size_t bytes) {
+  const auto& axes = what.area.axes;
+  what.request.rank = static_cast<std::uint32_t>(axes.size() - from);
+  for (std::size_t i = 0; i < what.request.rank; ++i) {
+    bytes /= axes[from + i].extent;
+    what.request.extents[i] = axes[from + i].extent;
+    const auto packed = static_cast<std::ptrdiff_t>(bytes);
+    what.request.to_strides[i] = what.home ? axes[from + i].stride : packed;
+    what.request.from_strides[i] = what.home ? packed : axes[from + i].stride;
+  }
+}
+
+// A copy has at most four axes; what is outside of these is a loop.
+backend::status copy_axes(scattered what, std::size_t axis, std::size_t bytes) {
+  const auto& axes = what.area.axes;
+  if (axes.size() - axis <= backend::max_block_rank) {
+    fill_axes(what, axis, bytes);
+    return what.queue.copy(what.request);
+  }
+  bytes /= axes[axis].extent;
+  const std::ptrdiff_t apart = axes[axis].stride;
+  const auto packed = static_cast<std::ptrdiff_t>(bytes);
+  for (std::size_t i = 0; i < axes[axis].extent; ++i) {
+    backend::status queued = copy_axes(what, axis + 1, bytes);
+    if (!queued.ok()) return queued;
+    what.request.to = static_cast<std::byte*>(what.request.to) + (what.home ? apart : packed);
+    what.request.from =
+        static_cast<const std::byte*>(what.request.from) + (what.home ? packed : apart);
+  }
+  return {};
+}
+
+backend::status scatter_copy(backend::queue& queue, const strided& area,
+                             const backend::copy_request& request, bool home) {
+  return copy_axes({queue, area, request, home}, 0, request.bytes());
+}
+
 }  // namespace
 
 // Times of copies and fills are known where queues run jobs; elsewhere they
@@ -118,20 +164,27 @@ void context::note_host_end(lane_index on_lane) {
   if (!lanes_.queue(on_lane).run(*job).ok()) job->discard();
 }
 
+backend::status context::queue_copy(data& of, const instance& from, void* to, place_index to_place,
+                                    lane_index on_lane, const std::atomic<void*>* skip_when) {
+  auto request =
+      backend::copy_request::contiguous(to, home_of(of.memory_of(to_place)), from.address,
+                                        home_of(of.memory_of(from.place)), of.bytes);
+  request.skip_when = skip_when;
+  backend::queue& queue = lanes_.queue(on_lane);
+  if (from.place != user_place && to_place != user_place) return queue.copy(request);
+  return scatter_copy(queue, of.area, request, /*home=*/to_place == user_place);
+}
+
 completion context::copy(data& of, const instance& from, void* to, place_index to_place,
                          lane_index on_lane, copy_reason why, std::uint64_t task_id,
                          const std::atomic<void*>* skip_when) {
   const std::uint64_t id = listener() != nullptr ? ++last_task_ : 0;
-  backend::queue& queue = lanes_.queue(on_lane);
   if (trace_listener* told = listener()) {
-    told->submitted(copy_info{id, task_id, why, of.id, of.symbol, from.place, to_place, of.bytes,
-                              queue.handle()});
+    told->submitted(copy_info{id, task_id, why, of.id, of.symbol, of.memory_of(from.place),
+                              of.memory_of(to_place), of.bytes, lanes_.queue(on_lane).handle()});
   }
   stamp(on_lane, id, /*end=*/false);
-  auto request = backend::copy_request::contiguous(to, home_of(to_place), from.address,
-                                                   home_of(from.place), of.bytes);
-  request.skip_when = skip_when;
-  backend::status queued = queue.copy(request);
+  backend::status queued = queue_copy(of, from, to, to_place, on_lane, skip_when);
   const completion end = lanes_.advance(on_lane);
   if (!queued) {
     of.readers.add(end);  // a part of it may be in the lane
@@ -180,7 +233,7 @@ void context::write_back(data& of, bool guarded) {
   before.add(of.writer);
   before.add(home.ready);
   before.add(source->ready);
-  const lane_index on_lane = copy_lane(lane_place(source->place), before);
+  const lane_index on_lane = copy_lane(lane_place(of.memory_of(source->place)), before);
   lanes_.wait(on_lane, before);
   const completion end = copy(of, *source, home.address, home.place, on_lane,
                               copy_reason::write_back, 0, guarded ? &of.poison.word() : nullptr);
@@ -189,6 +242,13 @@ void context::write_back(data& of, bool guarded) {
   of.valid |= place_bit(home.place);
   of.readers.add(end);
   if (guarded) hold_until(of, on_lane);
+}
+
+// What it shares with others has to be in the user's buffer before it is read there.
+void context::bring_home(data& shared, completion_set& before) {
+  write_back(shared, /*guarded=*/false);
+  before.add(shared.instances[0].ready);
+  before.add(shared.writer);
 }
 
 // A queue that runs jobs looks at the guard when the copy's turn comes, so the datum has to be
@@ -299,9 +359,13 @@ void context::await_content(lock& held, plan& of) {
   check_live(held, "wait");
   const data& what = *of.accesses[0].what;
   for (;;) {
-    wait_for_open_tasks(held, of);
+    do {
+      wait_for_open_tasks(held, of);
+    } while (add_shared(of));
     check_contents(of);
     completion_set before;
+    for (std::size_t i = 1; i < of.accesses.size(); ++i)
+      bring_home(*of.accesses[i].what, before);
     collect(of.accesses[0], before);
     before.add(what.writer);
     wait_on_host(held, before, self_wait);
@@ -342,10 +406,11 @@ void context::copy_out(lock& held, data& what, void* to) {
   constexpr std::size_t most_bounced_bytes = std::size_t{1} << 16U;
   const instance* source = source_of(what, host_place);
   if (source == nullptr) return;
-  const lane_index on_lane = copy_lane(lane_place(source->place), source->ready);
+  const place_index memory = what.memory_of(source->place);
+  const lane_index on_lane = copy_lane(lane_place(memory), source->ready);
   lanes_.wait(on_lane, source->ready);
   memory_block bounce;
-  if (what.bytes <= most_bounced_bytes && source->place != host_place && has_copies_by_pages()) {
+  if (what.bytes <= most_bounced_bytes && memory != host_place && has_copies_by_pages()) {
     bounce = take_block(host_place, what.bytes, on_lane);
     lanes_.wait(on_lane, bounce.ready);
   }

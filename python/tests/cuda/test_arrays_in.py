@@ -263,3 +263,118 @@ def test_views_make_the_round_trip(ctx, machine, driver):
                 assert other.wait(seen).tolist() == np.arange(COUNT).tolist()
                 assert seen.readonly
                 del seen
+
+
+# --- arrays that are not C-contiguous
+
+
+PACKED = {
+    "transposed": (np.s_[:, :], (1, 0)),
+    "every second": (np.s_[::2, 1::2], (0, 1)),
+    "reversed": (np.s_[::-1, ::-3], (0, 1)),
+    "one column": (np.s_[:, 2], (0,)),
+}
+
+
+def cut_of(driver, values, cut, axes, **options):
+    """A device array that shows a part of a larger one, and the same part of the host's values."""
+    whole = DeviceArray(driver, values)
+    part = values[cut].transpose(axes)
+    offset = part.__array_interface__["data"][0] - values.__array_interface__["data"][0]
+
+    class Part:
+        __cuda_array_interface__ = {  # noqa: RUF012
+            "version": 3, "shape": part.shape, "typestr": values.dtype.str, "stream": None,
+            "data": (whole.pointer + offset, False), "strides": part.strides, **options,
+        }  # fmt: skip
+        memory = whole
+
+    return Part(), part
+
+
+@pytest.mark.parametrize(("cut", "axes"), PACKED.values(), ids=PACKED.keys())
+def test_packed_device_array_gets_the_result_element_by_element(ctx, driver, cut, axes):
+    values = np.arange(35.0).reshape(5, 7)
+    array, part = cut_of(driver, values, cut, axes)
+    data = ctx.logical_data(array, copy="pack", name="x")
+    assert (data.shape, data.readonly) == (part.shape, False)
+    assert ctx.wait(data).tolist() == part.tolist()
+    with ctx.task(data.rw()) as t:
+        assert t.args_cai()["strides"] is None
+        driver.scale(t.stream_ptr(), t.get_arg(0), 3, part.size)
+    with ctx.task(stf.exec_place.host(), data.rw()) as (x,):
+        x += 1
+    ctx.finalize()
+    part *= 3
+    part += 1
+    assert array.memory.get().tolist() == values.tolist()
+
+
+def test_packed_dlpack_array(ctx, driver):
+    values = np.arange(12.0)
+    pointer = driver.allocate(values.nbytes)
+    driver.upload(pointer, values)
+    array = Exporter(pointer, (3, 4), values.dtype, (CUDA, 0), strides=(1, 3))
+    data = ctx.logical_data(array, copy="pack")
+    with ctx.task(data.rw()) as t:
+        driver.scale(t.stream_ptr(), t.get_arg(0), 2, 12)
+    assert ctx.wait(data).tolist() == (2 * values.reshape(4, 3).T).tolist()
+    ctx.finalize()
+    assert driver.download(pointer, 12).tolist() == (2 * values).tolist()
+
+
+def test_packed_host_array_goes_to_the_gpu_and_back(ctx, driver, any_order):
+    values = np.arange(30.0).reshape(5, 6)
+    twin = values.copy()
+    data = ctx.logical_data(values[::-1, ::2].T, copy="pack")
+    for _ in range(3):
+        with ctx.task(data.rw()) as t:
+            driver.scale(t.stream_ptr(), t.get_arg(0), 2, 15)
+    ctx.finalize()
+    twin[::-1, ::2] *= 8
+    assert values.tolist() == twin.tolist()
+
+
+def test_packed_device_array_waits_for_its_producer(ctx, driver, any_order):
+    stream = driver.make_stream()
+    values = np.zeros(6)
+    array, _ = cut_of(driver, values, np.s_[::2], (0,), stream=stream)
+    driver.spin(stream)
+    driver.fill(stream, array.memory.pointer, 4, 6)
+    data = ctx.logical_data(array, copy="pack")
+    with ctx.task(data.rw()) as t:
+        driver.scale(t.stream_ptr(), t.get_arg(0), 2, 3)
+    assert ctx.wait(data).tolist() == [8, 8, 8]
+    ctx.finalize()
+    assert array.memory.get().tolist() == [8, 4, 8, 4, 8, 4]
+
+
+def test_overlapping_device_arrays_have_one_order(ctx, driver, any_order):
+    values = np.zeros(12)
+    whole = DeviceArray(driver, values)
+    parts = []
+    for first, past in ((0, 8), (4, 12)):
+
+        class Part:
+            __cuda_array_interface__ = {  # noqa: RUF012
+                "version": 3, "shape": (past - first,), "typestr": "<f8", "strides": None,
+                "data": (whole.pointer + 8 * first, False), "stream": None,
+            }  # fmt: skip
+
+        parts.append(Part())
+    low = ctx.logical_data(parts[0], name="low")
+    with pytest.raises(ValueError, match=r"(?s)'high'.*overlaps.*'low'"):
+        ctx.logical_data(parts[1], name="high")
+    high = ctx.logical_data(parts[1], allow_overlap=True)
+    for _ in range(3):
+        for data, place in ((low, stf.exec_place.device(0)), (high, stf.exec_place.host())):
+            with ctx.task(place, data.rw()) as t:
+                if place == stf.exec_place.host():
+                    t[0][:] += 1
+                else:
+                    driver.scale(t.stream_ptr(), t.get_arg(0), 3, 8)
+    ctx.finalize()
+    for _ in range(3):
+        values[:8] *= 3
+        values[4:] += 1
+    assert whole.get().tolist() == values.tolist()
