@@ -577,12 +577,15 @@ namespace {
 int traverse(PyObject* self, visitproc visit, void* arg) noexcept {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
+  if (nb::inst_ptr<py_context>(self)->borrowed) return 0;  // each exception is visited once
   const auto& state = nb::inst_ptr<py_context>(self)->state;
   return state->visit(visit, arg, state.use_count() == 1);
 }
 
 int clear(PyObject* self) noexcept {
-  if (nb::inst_ready(self)) nb::inst_ptr<py_context>(self)->state->forget_exceptions();
+  if (!nb::inst_ready(self)) return 0;
+  const auto& context = *nb::inst_ptr<py_context>(self);
+  if (!context.borrowed) context.state->forget_exceptions();
   return 0;
 }
 

@@ -67,7 +67,8 @@ class context_state {
 /// Throws error(usage, "<call> ... was finalized") for a finalized context.
 void check_live(const context_state& state, const char* call);
 
-/// What the Python object holds; its end is the end of an unfinished context, unless it is borrowed.
+/// What the Python object holds; its end is the end of an unfinished context, unless it is
+/// borrowed.
 struct py_context {
   explicit py_context(const context_setup& setup) : state(std::make_shared<context_state>(setup)) {}
   explicit py_context(std::shared_ptr<context_state> lent)

@@ -4,6 +4,7 @@
 Kernels run on a GPU if there is one, else in Numba's simulator on the host machine.
 """
 
+import gc
 import sys
 import types
 
@@ -369,6 +370,23 @@ def test_importing_the_adapter_imports_no_framework(run_clean):
 
 
 # --- borrowed contexts
+
+
+def test_collector_takes_nothing_from_an_exception_with_a_borrowed_context(host):
+    def fail(_):
+        raise ValueError("a body failed")
+
+    ctx = stf.context(machine=host)
+    _, (x,) = ones(ctx)
+    lent = [x.borrow_ctx_handle() for _ in range(3)]
+    ctx.submit(fail, x.rw())
+    stf.synchronize(ctx.fence())
+    for _ in range(3):
+        gc.collect()
+    with pytest.raises(ValueError, match="a body failed") as caught:
+        ctx.finalize()
+    assert caught.value.__traceback__ is not None
+    assert [repr(each).count("borrowed") for each in lent] == [1, 1, 1]
 
 
 def test_borrowed_context_does_all_but_finalize(host_ctx):
