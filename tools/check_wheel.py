@@ -14,8 +14,16 @@ import sys
 import zipfile
 
 MAX_BYTES = 2_000_000
-NEEDED = ("millstream/__init__.py", "millstream/_core.pyi", "millstream/py.typed")
-NOT_WANTED = re.compile(r"\.(hpp|cpp|a|cmake|map)$|(^|/)tests/|CMakeLists")
+NEEDED = (
+    "millstream/__init__.py",
+    "millstream/_core.pyi",
+    "millstream/py.typed",
+    "millstream/include/millstream/millstream.hpp",
+    "millstream/lib/libmillstream.so",
+)
+NOT_WANTED = re.compile(
+    r"(?<!/include/millstream)/[^/]*\.hpp$|\.(cpp|a|cmake|map)$|(^|/)tests/|CMakeLists"
+)
 
 
 def extension_faults(members: list[str], python_tag: str, abi_tag: str) -> list[str]:

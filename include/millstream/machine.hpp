@@ -2,6 +2,7 @@
 /// A machine: a set of devices of one backend ("cuda", "host" or "null").
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -27,6 +28,12 @@ struct machine_options {
   int devices = 0;  ///< 1 to `most_devices`, simulated on the host and null machines; 0 = default
   std::optional<std::uint64_t> seed{};  ///< host machine: choose among legal orders by this seed
   friend bool operator==(const machine_options&, const machine_options&) = default;
+};
+
+/// Memory and where it is.
+struct placed_block {
+  void* address = nullptr;
+  data_place place;
 };
 
 /// A handle; copies share the machine. One machine per process for equal options, opened at first
@@ -56,6 +63,22 @@ class MILLSTREAM_API machine {
   [[nodiscard]] std::uint64_t enter(int device) const noexcept;
   /// Of another thread it takes effect there, when that thread enters or leaves the next time.
   void leave(int device, std::uint64_t entered) const noexcept;
+  /// Whether memory of its devices is ordinary memory of the host.
+  [[nodiscard]] bool has_host_memory() const noexcept;
+
+  /// Memory outside of contexts, at least 256-byte aligned, ready for work queued on the native
+  /// stream `stream` from now on (where there are none, a queue's number); null for 0 bytes. Throws
+  /// error(out_of_memory), for the affine place too, error(invalid_value) for a device the machine
+  /// lacks and for what is no stream, error(unsupported) for managed memory where there is none.
+  [[nodiscard]] void* allocate(data_place place, std::size_t bytes, std::uint64_t stream) const;
+  /// Takes it back (same place and bytes) behind what is queued on `stream` now. Null is ignored.
+  void deallocate(data_place place, void* block, std::size_t bytes, std::uint64_t stream) const;
+  /// Queues a copy of `bytes` bytes on `stream`; both blocks stay until that has passed.
+  void copy(placed_block to, placed_block from, std::size_t bytes, std::uint64_t stream) const;
+  /// Work queued on the stream `later` from now on comes after what is in the stream `earlier` now.
+  /// Does not block.
+  void order(std::uint64_t later, std::uint64_t earlier) const;
+
   /// Whether other libraries may launch work on this machine's streams and memory (GPUs).
   [[nodiscard]] bool runs_kernels() const noexcept;
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from millstream._access import AccessMode as AccessMode
+    from millstream._core import async_resources as async_resources
     from millstream._core import context as context
     from millstream._core import current_task as current_task
     from millstream._core import data_place as data_place
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from millstream._core import synchronize as synchronize
     from millstream._core import task as task
     from millstream._core import write as write
+    from millstream._device_array import DeviceArray as DeviceArray
     from millstream._errors import ContractWarning as ContractWarning
     from millstream._errors import DeadlockError as DeadlockError
     from millstream._errors import DeviceError as DeviceError
@@ -63,12 +65,17 @@ if TYPE_CHECKING:
     from millstream._errors import UnsupportedError as UnsupportedError
     from millstream._errors import UsageError as UsageError
     from millstream._stream import CudaStream as CudaStream
+    from millstream.paths import get_include_paths as get_include_paths
+    from millstream.paths import get_library_dir as get_library_dir
+    from millstream.paths import get_library_path as get_library_path
+    from millstream.paths import get_stf_include_dir as get_stf_include_dir
 
     __version__: str
 
 _NAMES = {
     "millstream._access": ("AccessMode",),
     "millstream._core": (
+        "async_resources",
         "context",
         "current_task",
         "data_place",
@@ -84,6 +91,7 @@ _NAMES = {
         "task",
         "write",
     ),
+    "millstream._device_array": ("DeviceArray",),
     "millstream._errors": (
         "ContractWarning",
         "DeadlockError",
@@ -110,6 +118,12 @@ _NAMES = {
         "UsageError",
     ),
     "millstream._stream": ("CudaStream",),
+    "millstream.paths": (
+        "get_include_paths",
+        "get_library_dir",
+        "get_library_path",
+        "get_stf_include_dir",
+    ),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 

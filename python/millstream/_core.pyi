@@ -50,6 +50,20 @@ class data_place:
     def device_id(self) -> int:
         """Device number; -1 host, -2 managed, -3 affine."""
 
+    def allocate(self, nbytes: int, stream: object = None) -> int:
+        """
+        Address of `nbytes` bytes of this memory on the default machine (page-locked for the host), aligned to 256; 0 for none. Ready for work queued on `stream` from now on; None is the default stream. MemoryError where there is no room and for `affine`, ValueError for a negative size and a device that is not there.
+        """
+
+    def deallocate(self, ptr: int, nbytes: int, stream: object = None) -> None:
+        """
+        Gives back what `allocate` gave, behind what is queued on `stream` now. DeviceError where the driver refuses.
+        """
+
+    @property
+    def allocation_is_stream_ordered(self) -> bool:
+        """True for devices: `allocate` and `deallocate` wait for nothing."""
+
     def __eq__(self, other: object, /) -> bool: ...
 
     def __hash__(self) -> int: ...
@@ -140,6 +154,29 @@ def synchronize(stream: int | object | None) -> None:
     """
     Blocks until everything queued so far on `stream` has ended: the result of `context.fence` or `task.stream_ptr`; None is stream 0. Lets other threads run and can be interrupted. ValueError for a number that is no stream.
     """
+
+def has_host_memory() -> bool:
+    """Whether device memory of the default machine is ordinary host memory."""
+
+def to_dtype(what: object) -> numpy.dtype[Any]:
+    """
+    numpy.dtype(what); TypeError for what is none and for Python objects as elements.
+    """
+
+def copy_to_memory(array: object, ptr: int, stream: int) -> None:
+    """Copies all bytes of a host array to other memory; waits for it."""
+
+def copy_from_memory(array: object, ptr: int, stream: int) -> None:
+    """Fills a host array from other memory; waits for it."""
+
+def dlpack_device_of(ptr: int) -> tuple[int, int]:
+    """Kind and number of the memory in DLPack."""
+
+def dlpack_capsule(owner: object, ptr: int, size: int, dtype: numpy.dtype[Any], device: tuple[int, int]) -> object:
+    """An unversioned capsule over memory that `owner` keeps alive."""
+
+def order_streams(later: int, earlier: int) -> None:
+    """Later work of the one stream comes after what is in the other one now."""
 
 class dep:
     """
@@ -400,6 +437,16 @@ def current_task() -> running_task | None:
     The submitted function that is running in this thread, or None outside of one.
     """
 
+class async_resources:
+    """
+    What contexts that get it as `handle` share: the streams of their machine. A context that ends leaves them, with what is queued, to the next one, so that opening one costs no calls of the driver. Contexts keep it alive; any number may use it at a time, on any threads.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is made before a context needs it."""
+
+    def __repr__(self) -> str: ...
+
 class context:
     """
     Orders tasks and owns data. Any thread may use it. Use it with `with`, or call `finalize`: a context that is dropped without gives a ResourceWarning and writes nothing back.
@@ -407,7 +454,7 @@ class context:
 
     def __init__(self, use_graph: bool = False, borrowed: bool = False, stream: object = None, handle: object = None, *, machine: millstream.machine | None = None, check: bool = False, trace: bool = False) -> None:
         """
-        `stream`: a stream of the caller's (a handle, 0 for the default stream, or an object with `__cuda_stream__`); everything is ordered behind its work of now, and `finalize` queues the rest on it and returns at once. On host machines only the number of a queue, as from `fence`, is a stream; ValueError for others. `machine`: None is the default machine. `check`: checker mode. A body that changes what it only reads has failed; what it only writes holds a pattern before; an array used after its task raises UsageError, and a function that keeps one gives a ContractWarning. `trace`: keep what `graph` and `trace` show. The other options come with later versions and raise NotImplementedError.
+        `stream`: a stream of the caller's (a handle, 0 for the default stream, or an object with `__cuda_stream__`); everything is ordered behind its work of now, and `finalize` queues the rest on it and returns at once. On host machines only the number of a queue, as from `fence`, is a stream; ValueError for others. `machine`: None is the default machine. `check`: checker mode. A body that changes what it only reads has failed; what it only writes holds a pattern before; an array used after its task raises UsageError, and a function that keeps one gives a ContractWarning. `trace`: keep what `graph` and `trace` show. `handle`: an `async_resources`, kept alive, or None. The other options come with later versions and raise NotImplementedError.
         """
 
     def logical_data(self, buf: object, dplace: data_place | None = None, name: str | None = None, *, copy: Literal['pack'] | None = None, allow_overlap: bool = False) -> millstream.logical_data:

@@ -13,7 +13,9 @@ void bind_data(nb::module_& core);
 void bind_errors(nb::module_& core);
 void bind_interpreter(nb::module_& core);
 void bind_machine(nb::module_& core);
+void bind_memory(nb::module_& core);
 void bind_place(nb::module_& core);
+void bind_resources(nb::module_& core);
 void bind_task(nb::module_& core);
 void bind_view(nb::module_& core);
 

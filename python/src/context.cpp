@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "context.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <string>
@@ -15,6 +14,7 @@
 #include "caller.hpp"
 #include "convert.hpp"
 #include "data.hpp"
+#include "resources.hpp"
 #include "task.hpp"
 #include "trace.hpp"
 
@@ -29,11 +29,6 @@ bool traces_by_default() {
     return value != nullptr && *value != '\0' && std::string_view(value) != "0";
   }();
   return on;
-}
-
-bool has_host_memory(const machine& on) {
-  const std::vector<std::string> names = on.capabilities();
-  return std::find(names.begin(), names.end(), "host_memory") != names.end();
 }
 
 context_options options_of(const context_setup& setup,
@@ -70,10 +65,10 @@ void open(py_context* self, later_options later, nb::handle stream, nb::handle o
           nb::handle trace) {
   if (to_bool(later.use_graph)) refuse("use_graph=True");
   if (to_bool(later.borrowed)) refuse("borrowed=True");
-  if (!later.handle.is_none()) refuse("handle=...");
   context_setup setup;
   if (!stream.is_none()) setup.stream = to_stream(stream);
   setup.stream_object = nb::borrow(stream);
+  setup.resources = to_resources(later.handle);
   setup.on = to_machine(on);
   setup.check = to_bool(check);
   setup.trace = to_bool(trace) || traces_by_default();
@@ -483,11 +478,12 @@ context_state::context_state(const context_setup& setup)
       check(setup.check),
       recorder(setup.trace ? make_trace_recorder() : nullptr),
       core(options_of(setup, recorder)),
-      host_memory(has_host_memory(on->opened())),
+      host_memory(on->opened().has_host_memory()),
       native_memory(on->opened().runs_kernels()),
       caller_stream(setup.stream),
       generation_(process_generation()),
-      stream_object_(nb::object(setup.stream_object)) {
+      stream_object_(nb::object(setup.stream_object)),
+      resources_(nb::object(setup.resources)) {
   note_engine_in_use();
 }
 
@@ -621,7 +617,9 @@ void bind_context(nb::module_& core) {
       "`check`: checker mode. A body that changes what it "
       "only reads has failed; what it only writes holds a pattern before; an array used after its "
       "task raises UsageError, and a function that keeps one gives a ContractWarning. `trace`: "
-      "keep what `graph` and `trace` show. The other options come with later versions and raise "
+      "keep what `graph` and `trace` show. `handle`: an `async_resources`, kept alive, or None. "
+      "The other options come with later "
+      "versions and raise "
       "NotImplementedError.");
   bind_making(type);
   bind_filling(type);

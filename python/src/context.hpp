@@ -21,6 +21,7 @@ struct context_setup {
   bool trace = false;
   std::optional<std::uint64_t> stream;  ///< the caller's
   nb::object stream_object;             ///< what it was given as
+  nb::object resources;                 ///< an async_resources or None
 };
 
 /// Held by the Python context and by its data, tasks and bodies. The children do not keep the
@@ -60,6 +61,7 @@ class context_state {
  private:
   const unsigned generation_;
   const py_ref stream_object_;
+  const py_ref resources_;
   bool forgotten_ = false;
   std::vector<std::shared_ptr<python_exception::state>> exceptions_;
 };

@@ -16,11 +16,13 @@ NB_MODULE(_core, core) {
   bind_interpreter(core);
   bind_place(core);
   bind_machine(core);
+  bind_memory(core);
   bind_access(core);
   bind_data(core);
   bind_view(core);
   bind_task(core);
   bind_body(core);
+  bind_resources(core);
   bind_context(core);
   core.def(
       "_set_leak_warnings", [](bool on) { nanobind::set_leak_warnings(on); },

@@ -11,6 +11,7 @@
 #include "convert.hpp"
 #include "errors.hpp"
 #include "machine.hpp"
+#include "memory.hpp"
 
 namespace millstream::python {
 namespace {
@@ -129,6 +130,20 @@ void bind_data_place(nb::module_& core) {
           "``\"host\"``, ``\"managed\"``, ``\"affine\"`` or ``\"dev<i>\"``.")
       .def_prop_ro("device_id", &data_place::index,
                    "Device number; -1 host, -2 managed, -3 affine.")
+      .def("allocate", &allocate_at, "nbytes"_a, "stream"_a = nb::none(),
+           nb::sig("def allocate(self, nbytes: int, stream: object = None) -> int"),
+           "Address of `nbytes` bytes of this memory on the default machine (page-locked for the "
+           "host), aligned to 256; 0 for none. Ready for work queued on `stream` from now on; None "
+           "is the default stream. MemoryError where there is no room and for `affine`, ValueError "
+           "for a negative size and a device that is not there.")
+      .def("deallocate", &deallocate_at, "ptr"_a, "nbytes"_a, "stream"_a = nb::none(),
+           nb::sig("def deallocate(self, ptr: int, nbytes: int, stream: object = None) -> None"),
+           "Gives back what `allocate` gave, behind what is queued on `stream` now. "
+           "DeviceError where the driver refuses.")
+      .def_prop_ro(
+          "allocation_is_stream_ordered",
+          [](data_place place) { return place.what() == data_place::kind::device; },
+          "True for devices: `allocate` and `deallocate` wait for nothing.")
       .def(nb::self == nb::self, nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](data_place place) { return place.index() + 4; })
       .def("__repr__", [](data_place place) { return repr_of(place); });

@@ -120,7 +120,8 @@ source from_dlpack(nb::handle buffer, const context_state& in, packing how) {
   found.block = array.address;
   found.strides = std::move(array.strides);
   found.readonly = array.readonly;
-  if (home->type != dlpack_device::cpu) found.home = on.home_of(array.address);
+  if (home->type != dlpack_device::cpu || on.has_host_memory())
+    found.home = on.home_of(array.address);
   found.producer = stream;
   found.owner = std::move(array.owner);
   return found;
@@ -138,12 +139,13 @@ std::vector<Py_ssize_t> strides_of(nb::handle array, packing how) {
   return strides;
 }
 
-source from_array(nb::object array, packing how) {
+source from_array(nb::object array, const machine& on, packing how) {
   source found;
   found.what = layout_of(array);
   found.strides = strides_of(array, how);
   found.readonly = !nb::cast<bool>(array.attr("flags").attr("writeable"));
   found.block = address_of(array);
+  if (on.has_host_memory()) found.home = on.home_of(found.block);
   found.owner = std::make_shared<py_ref>(std::move(array));
   return found;
 }
@@ -151,19 +153,20 @@ source from_array(nb::object array, packing how) {
 }  // namespace
 
 source open_source(nb::handle buffer, const context_state& in, packing how) {
+  const machine& on = in.on->opened();
   const bool has_dlpack =
       nb::hasattr(buffer, "__dlpack__") && nb::hasattr(buffer, "__dlpack_device__");
   if (nb::hasattr(buffer, "__cuda_array_interface__")) {
-    if (!in.on->opened().runs_kernels()) refuse_device(buffer, in.on->opened());
+    if (!on.runs_kernels()) refuse_device(buffer, on);
     // Before version 3 nothing was said about the producer's stream. DLPack does.
     if (has_dlpack && cuda_array_version(buffer) < 3) return from_dlpack(buffer, in, how);
-    return from_cuda_array(buffer, in.on->opened(), how);
+    return from_cuda_array(buffer, on, how);
   }
-  if (is_array(buffer)) return from_array(nb::borrow(buffer), how);
-  if (PyObject_CheckBuffer(buffer.ptr()) != 0) return from_array(array_of_buffer(buffer), how);
+  if (is_array(buffer)) return from_array(nb::borrow(buffer), on, how);
+  if (PyObject_CheckBuffer(buffer.ptr()) != 0) return from_array(array_of_buffer(buffer), on, how);
   if (has_dlpack) return from_dlpack(buffer, in, how);
   if (nb::hasattr(buffer, "__array_interface__")) {
-    return from_array(array_of_interface(buffer), how);
+    return from_array(array_of_interface(buffer), on, how);
   }
   throw error(errc::invalid_type, "data cannot be made of type " + class_name(buffer) +
                                       ", which has neither the buffer protocol nor an array "

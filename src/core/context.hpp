@@ -228,6 +228,7 @@ class context : public std::enable_shared_from_this<context> {
   void collect_retired(std::vector<std::shared_ptr<void>>& dropped);
   void order_behind_retired(data& fresh);
   void order_behind(data& fresh, std::uint64_t producer);
+  [[nodiscard]] place_index simulated_home(const void* block);
   data* add_data(std::unique_ptr<data> fresh, std::string_view symbol, source_site site);
 
   context_options options_;

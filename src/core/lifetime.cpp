@@ -124,9 +124,9 @@ data* context::register_data(const registration& what) {
                 "the buffer's address");
   }
   place_index place = resolve(what.place, host_place, on());
-  // Where devices use host memory, a user's buffer is host memory whatever it
-  // is called.
-  if (on().has(backend::capability::host_memory)) place = host_place;
+  // Where devices use host memory, a user's buffer is host memory whatever it is called, unless it
+  // is a piece of a device's that the user got from us.
+  if (on().has(backend::capability::host_memory)) place = simulated_home(what.block);
   strided area = strided_of(what);
   const bool readonly = what.readonly || repeats_a_byte(area);
   std::vector<std::shared_ptr<void>> dropped;
@@ -156,6 +156,11 @@ data* context::register_data(const registration& what) {
   ranges_.add(*fresh);
   join_sharing(*fresh, sharing);
   return add_data(std::move(fresh), what.symbol, what.site);
+}
+
+place_index context::simulated_home(const void* block) {
+  auto found = on().driver().home_of(block);
+  return found.ok() ? static_cast<place_index>(found.value()) : host_place;
 }
 
 // What is in the stream may write the buffer.

@@ -157,3 +157,20 @@ def test_export_to_the_tasks_own_stream_calls_nothing(look_alike, ctx):
         view.__dlpack__(stream=stream)
         view.__dlpack__(stream=-1)
         assert look_alike.count(None) == before
+
+
+def test_contexts_of_a_handle_make_no_streams_of_their_own(machine, look_alike):
+    handle = stf.async_resources()
+
+    def use():
+        with stf.context(handle=handle, machine=machine) as ctx:
+            for _ in range(6):
+                data = ctx.logical_data_empty((4,))
+                with ctx.task(data.write()) as t:
+                    look_alike.fill(t.stream_ptr(), t.get_arg(0), 1, 4)
+
+    use()
+    before = look_alike.count("cuStreamCreate"), look_alike.count("cuStreamDestroy")
+    for _ in range(5):
+        use()
+    assert (look_alike.count("cuStreamCreate"), look_alike.count("cuStreamDestroy")) == before

@@ -49,6 +49,9 @@ class machine final : public backend::machine {
                                                  "; pass what fence() or a task's stream gave"));
   }
 
+  [[nodiscard]] result<int> home_of(const void* address) override {
+    return state_->device_at(address);
+  }
   status register_memory(void* /*block*/, std::size_t /*bytes*/) override {
     status passed = state_->gate.pass(call::register_memory, who_);
     if (passed) state_->live.add(1);

@@ -29,6 +29,14 @@ bool is_at_home(const machine_state& machine, const byte_span& span, memory_home
 
 }  // namespace
 
+int machine_state::device_at(const void* address) const noexcept {
+  const auto first = reinterpret_cast<std::uintptr_t>(address);
+  for (std::size_t i = 0; i < memory.devices.size(); ++i) {
+    if (memory.devices[i]->owns({first, first + 1})) return static_cast<int>(i);
+  }
+  return static_cast<int>(memory_home::host);
+}
+
 status machine_state::check_home(const byte_span& span, memory_home home,
                                  const std::string& who) const noexcept {
   if (is_at_home(*this, span, home)) return {};

@@ -23,6 +23,8 @@ struct machine_state {
   queue_directory queues;
   std::shared_ptr<scheduler> order;  ///< in seed mode only
 
+  /// The device whose memory is at that address; the host's number for all that belongs to none.
+  [[nodiscard]] int device_at(const void* address) const noexcept;
   /// Whether all of the span is memory of that home. `device`, with a text, if not.
   [[nodiscard]] status check_home(const byte_span& span, memory_home home,
                                   const std::string& who) const noexcept;

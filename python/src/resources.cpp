@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "resources.hpp"
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include <nanobind/stl/string.h>
+
+#include "bind.hpp"
+#include "convert.hpp"
+#include "errors.hpp"
+
+namespace millstream::python {
+namespace {
+
+using namespace nb::literals;
+
+std::string repr_of(const py_resources& self) {
+  char text[40];
+  std::snprintf(text, sizeof text, "async_resources(%#zx)",
+                reinterpret_cast<std::uintptr_t>(&self));
+  return text;
+}
+
+}  // namespace
+
+nb::object to_resources(nb::handle handle) {
+  if (handle.is_none() || as<py_resources>(handle) != nullptr) return nb::borrow(handle);
+  throw error(errc::invalid_type, "'handle' is of type " + class_name(handle) +
+                                      "; pass an async_resources(), or leave it out");
+}
+
+void bind_resources(nb::module_& core) {
+  nb::class_<py_resources>(core, "async_resources", nb::is_weak_referenceable(),
+                           "What contexts that get it as `handle` share: the streams of their "
+                           "machine. A context that ends leaves them, with what is queued, to the "
+                           "next one, so that opening one costs no calls of the driver. Contexts "
+                           "keep it alive; any number may use it at a time, on any threads.")
+      .def(nb::init<>(), "Nothing is made before a context needs it.")
+      .def("__repr__", [](const py_resources& self) { return repr_of(self); });
+}
+
+}  // namespace millstream::python
