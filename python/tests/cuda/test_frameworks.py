@@ -7,6 +7,7 @@ import millstream as stf
 import numba_names
 import numpy as np
 import pytest
+from millstream.interop.pytorch import pytorch_task, tensor_arg, tensor_arguments
 
 pytestmark = pytest.mark.gpu
 COUNT = 100_000
@@ -138,6 +139,79 @@ def test_torch_graph_records_a_context(machine, torch):
         graph.replay()
         torch.cuda.synchronize()
         assert tensor.cpu().tolist() == [expected] * COUNT
+
+
+# --- the PyTorch adapter
+
+
+def test_torch_block_has_the_stream_and_the_data(ctx, torch, x, doubled):
+    before = torch.cuda.current_stream()
+    with pytorch_task(ctx, x.rw()) as (tensor,):
+        assert tensor.is_cuda
+        assert torch.cuda.current_stream() != before
+        tensor *= 2
+    assert torch.cuda.current_stream() == before
+    assert ctx.wait(x).tolist() == doubled
+
+
+def test_torch_stream_is_that_of_the_task(ctx, torch, x):
+    numbers = []
+    for _ in range(3):
+        with pytorch_task(ctx, x.rw()):
+            numbers.append(torch.cuda.current_stream().cuda_stream)
+        with ctx.task(x.rw()) as t:
+            assert numbers[-1] == t.stream_ptr()  # a chain stays on its stream
+
+
+def test_torch_block_that_raises_gives_the_stream_back(ctx, torch, x):
+    before = torch.cuda.current_stream()
+    with pytest.raises(ZeroDivisionError), pytorch_task(ctx, x.rw()):
+        raise ZeroDivisionError
+    assert torch.cuda.current_stream() == before
+    with pytest.raises(stf.PoisonedError):
+        ctx.wait(x)
+
+
+@pytest.mark.parametrize("place", ["affine", "managed", "host"])
+def test_torch_tensor_is_on_the_gpu_wherever_the_memory_is(ctx, torch, x, doubled, place):
+    with pytorch_task(ctx, x.rw(getattr(stf.data_place, place)())) as (tensor,):
+        assert tensor.is_cuda
+        tensor *= 2
+    assert ctx.wait(x).tolist() == doubled
+
+
+def test_torch_tensors_in_a_function_and_in_a_task(ctx, torch, x, doubled):
+    ctx.submit(lambda view: tensor_arguments(stf.current_task()).mul_(4), x.rw())
+    with ctx.task(x.rw()) as t:
+        tensor = tensor_arg(t, 0)
+        assert tensor.data_ptr() == t.get_arg(0)
+        with torch.cuda.stream(torch.cuda.ExternalStream(t.stream_ptr())):
+            tensor /= 2
+    assert ctx.wait(x).tolist() == doubled
+
+
+def test_torch_argument_that_is_dropped_is_used_before_its_memory(ctx, torch, x):
+    def add(view, weight):
+        torch.cuda._sleep(20_000_000)
+        tensor_arguments(stf.current_task()).add_(weight)
+
+    weight = torch.ones(COUNT, device="cuda")
+    torch.cuda.synchronize()
+    ctx.submit(add, x.rw(), args=(weight,))
+    del weight
+    others = [torch.full((COUNT,), 7.0, device="cuda") for _ in range(10)]
+    assert ctx.wait(x).tolist() == list(range(1, COUNT + 1))
+    assert len(others) == 10
+
+
+def test_torch_block_on_the_second_device(two_devices, torch):
+    with stf.context(machine=two_devices) as ctx:
+        data = ctx.logical_data_empty((COUNT,))
+        with pytorch_task(ctx, stf.exec_place.device(1), data.write()) as (tensor,):
+            assert tensor.device.index == torch.cuda.current_device() == 1
+            tensor.fill_(6)
+        assert torch.cuda.current_device() == 0
+        assert ctx.wait(data).tolist() == [6] * COUNT
 
 
 # --- CuPy

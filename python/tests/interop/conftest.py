@@ -5,7 +5,6 @@ Numba reads at its first import whether it simulates, so that one process has on
 GPU (MILLSTREAM_MACHINE=cuda on a real driver) the real one, else the simulator.
 """
 
-import ctypes
 import importlib
 import os
 import pathlib
@@ -17,15 +16,8 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))  # helpers of this folder
 
+from where import ON_GPU
 
-def has_gpu():
-    library = os.environ.get("MILLSTREAM_CUDA_DRIVER")
-    if os.environ.get("MILLSTREAM_MACHINE") != "cuda" or not library:
-        return False
-    return not hasattr(ctypes.CDLL(library), "fake_cuda_seed")
-
-
-ON_GPU = has_gpu()
 if not ON_GPU:
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
 
