@@ -40,6 +40,13 @@ def machine(host):
 
 
 @pytest.fixture
+def two_devices(machine):
+    if machine.device_count < 2:
+        pytest.skip("needs two devices")
+    return machine
+
+
+@pytest.fixture
 def ctx(machine):
     context = stf.context(machine=machine)
     yield context

@@ -210,6 +210,7 @@ def test_wait_raises_what_nobody_has_seen(ctx, x):
     assert ctx.wait(x).tolist() == [3] * 4
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_several_exceptions_are_a_group_in_submission_order(ctx, gate):
     errors = [ValueError("one"), KeyError("two"), TypeError("three")]
     ctx.host_launch(fn=gate.hold)

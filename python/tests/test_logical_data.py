@@ -397,6 +397,7 @@ def test_full_takes_the_dtype_of_the_value(ctx):
         ctx.logical_data_full((2,), object())
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_zeros_and_ones_on_a_device(ctx):
     place = stf.exec_place.device(1)
     zeros = ctx.logical_data_zeros((4,), np.float32, exec_place=place, name="z")
@@ -422,6 +423,7 @@ def test_empty_like_copies_shape_and_dtype(ctx):
     assert ctx.token().empty_like()._is_token
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_tokens_order_without_content(ctx):
     token, seen = ctx.token(), []
     assert (token.shape, token.dtype, token._is_token) == (None, None, True)

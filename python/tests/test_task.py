@@ -118,6 +118,7 @@ def test_repeated_data_are_one_instance_with_merged_mode(ctx):
     assert source.tolist() == [3, 3, 3]
 
 
+@pytest.mark.usefixtures("two_devices")
 def test_contradicting_places_for_one_datum_are_an_error(ctx, x):
     task = ctx.task(x.read(stf.data_place.device(0)), x.read(stf.data_place.device(1)))
     with pytest.raises(ValueError, match="'x'"):

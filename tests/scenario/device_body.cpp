@@ -310,6 +310,8 @@ device_buffer::device_buffer(int device, const std::vector<std::int64_t>& words)
   const in_context here(kit_of(device).context);
   must(driver().call.cuMemAlloc(&block_, std::max(bytes, std::size_t{1})), "allocate a buffer");
   must(driver().call.cuMemcpyHtoD(block_, words.data(), bytes), "fill a buffer");
+  // From pageable memory that returns when the words are on their way.
+  must(driver().call.cuStreamSynchronize(nullptr), "wait for a copy");
 }
 
 device_buffer::~device_buffer() {

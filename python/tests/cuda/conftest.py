@@ -74,13 +74,6 @@ def machine(driver):
 
 
 @pytest.fixture
-def two_devices(machine):
-    if machine.device_count < 2:
-        pytest.skip("needs two GPUs")
-    return machine
-
-
-@pytest.fixture
 def ctx(machine):
     context = stf.context(machine=machine)
     yield context

@@ -72,6 +72,8 @@ class Driver:
         values = np.ascontiguousarray(values)
         self.call("cuMemcpyHtoD_v2", word(pointer), values.ctypes.data_as(ctypes.c_void_p),
                   ctypes.c_size_t(values.nbytes))  # fmt: skip
+        # From pageable memory that returns when the values are on their way.
+        self.synchronize(None)
 
     def download(self, pointer, count, dtype=np.float64):
         values = np.empty(count, dtype)
