@@ -342,8 +342,9 @@ class context_ref : public untyped_context {
 
   /// `host_launch([options,] deps..., body)`: as `task`, but the body runs on one of the library's
   /// worker threads and its views are of host memory, on every machine (a dependency that was given
-  /// a device's memory is error(invalid_value) on a GPU machine). It may take long and may use the
-  /// library, but must not wait for its own context.
+  /// a device's memory is error(invalid_value) on a GPU machine). It may take long, may use the
+  /// library and the GPU and wait for the GPU, but must not wait for its own context. A task for a
+  /// GPU that comes after it is submitted when it has ended, and that call returns then.
   template <class First, class... Rest>
     requires(!detail::leads_task<First>)
   void host_launch(First&& first, Rest&&... rest) {
@@ -409,7 +410,8 @@ class context_ref : public untyped_context {
 
   // Ends.
 
-  /// A stream that has ended its work when everything submitted so far has ended. Does not block.
+  /// A stream that has ended its work when everything submitted so far has ended. Does not block,
+  /// but on a GPU machine until the host functions submitted so far have ended.
   [[nodiscard]] stream fence() {
     const std::uint64_t number = untyped_context::fence();
     // Where device memory is host memory there is no native stream, only a number.

@@ -271,13 +271,14 @@ class MILLSTREAM_API untyped_context {
   /// Submits a task that runs by itself. Never raises what the body throws: that comes from the
   /// next wait. Throws for broken rules (before anything changed) and when memory or the machine
   /// fails (then the outputs are poisoned). May block while another thread has a conflicting task
-  /// open.
+  /// open, and for work on a GPU until the host functions that it comes after have ended.
   void submit(const task_spec& what, body_ptr work);
   /// Overwrites a datum with a pattern of 1 to 16 bytes that divides its size.
   void fill(const task_dep& target, std::span<const std::byte> pattern, exec_place place = {},
             std::string_view symbol = {});
 
-  /// A stream number that ends when everything submitted so far has ended. Does not block.
+  /// A stream number that ends when everything submitted so far has ended. Does not block, but on a
+  /// GPU machine until the host functions submitted so far have ended.
   [[nodiscard]] std::uint64_t fence();
 
   /// Orders work that is queued from now on on the native stream `later`, somebody else's, behind

@@ -406,13 +406,15 @@ void bind_working(nb::class_<py_context>& type) {
           "later, on the queue of its device, on host machines; before `submit` returns on "
           "others. Arrays are valid during the call. What it returns is ignored; what it raises "
           "comes from the next `wait`, `finalize` or `check_errors`.")
-      .def("host_launch", &host_launch, "deps"_a, "fn"_a.none(), "args"_a = nb::none(),
-           "symbol"_a = nb::none(),
-           nb::sig("def host_launch(self, *deps: dep, fn: collections.abc.Callable[..., object], "
-                   "args: collections.abc.Iterable[object] | None = None, "
-                   "symbol: str | None = None) -> None"),
-           "`submit` to a worker thread of the host: `fn` gets NumPy arrays (read-only for `read` "
-           "accesses), then `args`. It may take long.")
+      .def(
+          "host_launch", &host_launch, "deps"_a, "fn"_a.none(), "args"_a = nb::none(),
+          "symbol"_a = nb::none(),
+          nb::sig("def host_launch(self, *deps: dep, fn: collections.abc.Callable[..., object], "
+                  "args: collections.abc.Iterable[object] | None = None, "
+                  "symbol: str | None = None) -> None"),
+          "`submit` to a worker thread of the host: `fn` gets NumPy arrays (read-only for `read` "
+          "accesses), then `args`. It may take long, and may use a GPU and wait for it. A task for "
+          "a GPU that comes after it begins when it has ended, and that call returns then.")
       .def("wait", &wait, "ld"_a.none(),
            nb::sig("def wait(self, ld: millstream.logical_data) -> "
                    "numpy.typing.NDArray[typing.Any] | None"),
@@ -423,7 +425,9 @@ void bind_working(nb::class_<py_context>& type) {
            "the context goes on.")
       .def("fence", &fence,
            "Number of a stream that ends when everything submitted so far has ended, on a caller's "
-           "stream that one. Does not block; see `synchronize`.")
+           "stream that one. Does not block, but on a GPU machine until the host functions "
+           "submitted "
+           "so far have ended; see `synchronize`.")
       .def("check_errors", &check_errors,
            "Raises the oldest exception of a task that nobody has seen yet, if there is one.")
       .def("finalize", &finalize,

@@ -77,13 +77,23 @@ def test_null_machine_counts_calls(null_ctx):
     assert sum(after.values()) > sum(before.values())
 
 
-def test_fence_and_synchronize(ctx, gate):
+def test_fence_and_synchronize(ctx):
     seen = []
-    ctx.host_launch(fn=gate.hold)
     ctx.host_launch(fn=seen.append, args=(1,))
     stream = ctx.fence()
     assert type(stream) is int
     assert stream != 0
+    stf.synchronize(stream)
+    assert seen == [1]
+
+
+@pytest.mark.host_devices  # streams of a GPU do not wait for host functions
+def test_fence_does_not_wait_for_host_functions(ctx, gate):
+    seen = []
+    ctx.host_launch(fn=gate.hold)
+    ctx.host_launch(fn=seen.append, args=(1,))
+    stream = ctx.fence()
+    assert seen == []
     gate.open()
     stf.synchronize(stream)
     assert seen == [1]

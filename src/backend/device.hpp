@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -37,13 +36,6 @@ class device {
   [[nodiscard]] virtual const std::string& name() const noexcept = 0;
   /// How many queues keep this device busy; `core` leases up to that many per context.
   [[nodiscard]] virtual int queue_hint() const noexcept = 0;
-
-  /// How many queues of this device may wait for unfinished host functions at a time without
-  /// disturbing others. Such a queue also takes only a limited number of operations ahead before
-  /// its calls block.
-  [[nodiscard]] virtual int parked_queue_limit() const noexcept {
-    return std::numeric_limits<int>::max();
-  }
 
   [[nodiscard]] virtual result<std::unique_ptr<queue>> make_queue() = 0;
   /// A queue on a native stream of somebody else (`queue::handle` of the answer; 0 means the

@@ -302,7 +302,7 @@ void context::start_once(lock& held, plan& of, bool in_caller, completion_set& t
 void context::start(lock& held, plan& of, bool in_caller, completion_set& to_wait_for) {
   lock_pages_of(held, of);
   for (bool reclaimed = false;;) {
-    const std::uint64_t unparked = on().unpark_count();
+    const std::uint64_t ends = on().host_end_count();
     try {
       start_once(held, of, in_caller, to_wait_for);
       return;
@@ -310,7 +310,7 @@ void context::start(lock& held, plan& of, bool in_caller, completion_set& to_wai
       if (std::exchange(reclaimed, true)) give_up_for_room(held, of, lack);
       reclaim(held, lack.place);
     } catch (const held_back&) {
-      wait_for_unpark(held, unparked);
+      wait_for_host_end(held, ends);
     }
   }
 }
@@ -323,12 +323,12 @@ void context::give_up_for_room(const lock& held, const plan& of, const no_room& 
   throw full;
 }
 
-void context::wait_for_unpark(lock& held, std::uint64_t seen) {
+void context::wait_for_host_end(lock& held, std::uint64_t seen) {
   held.unlock();
   bool interrupted = false;
   {
     const blocking_section blocking;
-    while (!interrupted && !on().wait_for_unpark(seen, wait_slice)) {
+    while (!interrupted && !on().wait_for_host_end(seen, wait_slice)) {
       interrupted = blocking.is_interrupted();
     }
   }
@@ -470,6 +470,7 @@ void context::host_lane_ended() noexcept {
   {
     const lock held(mutex_);
     lanes_.unpark();
+    on().note_host_end();
     if (!lanes_.has_unfinished_host_job()) settled.swap(derivations_);
   }
   for (const derivation& each : settled) {

@@ -171,7 +171,7 @@ class context : public std::enable_shared_from_this<context> {
   void start_once(lock& held, plan& of, bool in_caller, completion_set& to_wait_for);
   void reclaim(lock& held, place_index place);
   [[noreturn]] void give_up_for_room(const lock& held, const plan& of, const no_room& lack);
-  void wait_for_unpark(lock& held, std::uint64_t seen);
+  void wait_for_host_end(lock& held, std::uint64_t seen);
   void note_derivation(const plan& of);
   void keep_derivation(derivation&& noted);
   [[nodiscard]] std::string memory_report(const no_room& lack) const;
@@ -194,6 +194,7 @@ class context : public std::enable_shared_from_this<context> {
                   copy_reason why, std::uint64_t task_id, const std::atomic<void*>* skip_when);
   void stamp(lane_index on, std::uint64_t id, bool end);
   void note_host_end(lane_index on);
+  void join_into_caller(lock& held);
   [[nodiscard]] lane_index copy_lane(place_index place, const completion_set& before);
   [[nodiscard]] const instance* source_of(const data& of, place_index near) const noexcept;
   void write_back(data& of, bool guarded);
@@ -215,7 +216,7 @@ class context : public std::enable_shared_from_this<context> {
   // lifetime.cpp
   void drain_lanes(lock& held);
   void begin_finish(const lock& held);
-  void finish_on_stream(const lock& held);
+  void finish_on_stream(lock& held);
   void write_back_all(bool guarded);
   void keep_until_passed();
   void keep_behind(const completion_set& uses, std::vector<std::shared_ptr<void>>& owners);

@@ -41,7 +41,7 @@ void check(backend::status status) {
 void lane_set::close() noexcept {
   for (auto& each : lanes_) {
     if (each->lease.queue == nullptr) continue;
-    if (std::exchange(each->parked, false)) machine_.unpark(each->place);
+    if (std::exchange(each->parked, false)) machine_.unpark();
     if (base::forked_child()) {
       [[maybe_unused]] const auto* const queue = each->lease.queue.release();
       [[maybe_unused]] const auto* const mark = each->lease.mark.release();
@@ -117,14 +117,10 @@ completion lane_set::behind(std::uint64_t stream) {
 }
 
 void lane_set::join_into_caller() {
-  lane& caller = *lanes_[0];
   completion_set all;
   for (lane_index i = 1; i < lanes_.size(); ++i)
     all.add(tail(i));
-  if (!caller.parked && is_held_up(all)) {
-    // The caller's stream has to wait for the host functions, whatever else is parked.
-    caller.parked = machine_.park(caller.place, /*must=*/true);
-  }
+  if (is_held_up(all)) park(0);
   wait(0, all);
   advance(0);
 }
@@ -188,7 +184,7 @@ void lane_set::unpark() noexcept {
     lane& each = *lanes_[i];
     if (!each.parked || has_waits(i)) continue;
     each.parked = false;
-    machine_.unpark(each.place);
+    machine_.unpark();
   }
 }
 
@@ -199,27 +195,32 @@ bool lane_set::has_unfinished_host_job() const noexcept {
   return false;
 }
 
-lane_index lane_set::parked_lane(place_index place, lane_index wanted) {
-  if (wanted != no_lane && lanes_[wanted]->parked) return wanted;
-  // A body must not be held back: what the parked lanes wait for may be the
-  // body itself.
-  const bool must = current_job().owner != nullptr;
-  if (machine_.park(place, must)) {
-    const lane_index chosen = wanted != no_lane ? wanted : from_pool(place);
-    lanes_[chosen]->parked = true;
-    return chosen;
+bool lane_set::has_unfinished_move() const noexcept {
+  for (lane_index i = 0; i < lanes_.size(); ++i) {
+    if (is_unfinished(i, lanes_[i]->last_move)) return true;
   }
+  return false;
+}
+
+void lane_set::park(lane_index which) noexcept {
+  if (!std::exchange(lanes_[which]->parked, true)) machine_.park();
+}
+
+lane_index lane_set::parked_lane(place_index place) {
+  if (current_job().owner == nullptr) throw held_back();
   for (const lane_index each : pool_of(place).lanes) {
     if (lanes_[each]->parked) return each;
   }
-  throw held_back{place};
+  const lane_index chosen = from_pool(place);
+  park(chosen);
+  return chosen;
 }
 
 lane_index lane_set::choose(place_index place, const completion_set& before) {
   const lane_index newest = newest_tail(place, before);
   if (place != host_place && !machine_.has(backend::capability::runs_jobs)) {
     unpark();
-    if (is_held_up(before)) return parked_lane(place, newest);
+    if (is_held_up(before)) return parked_lane(place);
   }
   return newest != no_lane ? newest : from_pool(place);
 }

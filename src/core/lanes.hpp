@@ -19,27 +19,25 @@ namespace millstream::core {
 struct lane {
   leased_queue lease;
   place_index place = host_place;
-  std::uint64_t tail = 0;      // sequence of the operation queued last
-  std::uint64_t done = 0;      // known to have ended
-  std::uint64_t last_job = 0;  // of a host lane: sequence of what is noted when it has ended
-  std::uint64_t recorded = 0;  // what the mark covers
+  std::uint64_t tail = 0;       // sequence of the operation queued last
+  std::uint64_t done = 0;       // known to have ended
+  std::uint64_t last_job = 0;   // of a host lane: sequence of what is noted when it has ended
+  std::uint64_t last_move = 0;  // of a host lane: of the last copy from or to a device
+  std::uint64_t recorded = 0;   // what the mark covers
   std::vector<std::uint64_t> clock;
   std::vector<std::uint64_t> recorded_clock;  // the clock when the mark was set
   bool foreign = false;                       // on a stream of the user's; never leased to others
-  bool parked = false;                        // counted by the machine: see lane_set::choose
+  bool parked = false;  // told to wait for a host function: see lane_set::choose
   /// The job that ended last; set by the job itself, without the lock.
   std::atomic<std::uint64_t> finished{0};
   /// Of a host lane: the same, set when device queues that wait for it have been let go, too.
   std::atomic<std::uint64_t> settled{0};
 };
 
-/// Thrown by `choose` when one more queue of the device would have to wait for
-/// host functions than the machine stands. The task is to try again when one
-/// has returned. Never seen by users.
-struct held_back : std::exception {
-  explicit held_back(place_index on) : place(on) {}
-  place_index place;
-};
+/// Thrown by `choose` when a queue of a device would have to wait for a host
+/// function. The task is to try again when one has returned. Never seen by
+/// users.
+struct held_back : std::exception {};
 
 struct lane_counts {
   std::uint64_t records = 0;
@@ -69,10 +67,13 @@ class lane_set {
 
   /// The lane for work on `place` that comes after `before`: the one whose tail
   /// is the newest of `before` on that place, else one from the place's pool,
-  /// in turn. Where device queues do not run jobs, few of them may wait for
-  /// unfinished host functions, directly or behind others (parked queues can
-  /// stop all others). Work that has to wait for one goes to a parked lane,
-  /// other work to the rest; throws held_back when no lane may be parked.
+  /// in turn. Where device queues do not run jobs, none is to wait for an
+  /// unfinished host function, directly or behind others: throws held_back
+  /// instead. (docs/design/0003: copies behind such a wait stop copies of other
+  /// queues, and some calls of the driver return only after it, so that a host
+  /// function that uses the device might wait for itself.) A body cannot be held
+  /// back, as what it would wait for may be itself; what it submits goes to a
+  /// lane that is parked, which others keep away from.
   [[nodiscard]] lane_index choose(place_index place, const completion_set& before);
   /// Makes the caller's stream lane 0 (before any other): all lanes opened later come after its
   /// tail of now. Throws as machine::adopt.
@@ -83,7 +84,7 @@ class lane_set {
   /// The work that is in a stream of the user's now; the stream may end after this. Throws as
   /// machine::adopt, and error(usage) if somebody records it and not us with it.
   [[nodiscard]] completion behind(std::uint64_t stream);
-  /// The caller's stream waits for every other lane.
+  /// The caller's stream waits for every other lane, host functions included.
   void join_into_caller();
 
   /// The lane with that queue number; `no_lane` if it is not ours.
@@ -118,6 +119,8 @@ class lane_set {
   void unpark() noexcept;
   /// Whether any job of a host lane has not ended.
   [[nodiscard]] bool has_unfinished_host_job() const noexcept;
+  /// Whether a copy from or to a device waits for its turn in a host lane.
+  [[nodiscard]] bool has_unfinished_move() const noexcept;
   /// Sets the lane's mark at its tail unless it is there already.
   void record(lane_index on);
   /// The same for a host lane, whose mark costs nothing, so it is not counted.
@@ -133,7 +136,8 @@ class lane_set {
   [[nodiscard]] place_pool& pool_of(place_index place);
   [[nodiscard]] lane_index from_pool(place_index place);
   [[nodiscard]] lane_index newest_tail(place_index place, const completion_set& before) const;
-  [[nodiscard]] lane_index parked_lane(place_index place, lane_index wanted);
+  [[nodiscard]] lane_index parked_lane(place_index place);
+  void park(lane_index which) noexcept;
   [[nodiscard]] bool is_unfinished(lane_index host, std::uint64_t up_to) const noexcept;
   [[nodiscard]] bool has_waits(lane_index of) const noexcept;
   [[nodiscard]] bool is_held_up(completion what) const noexcept;

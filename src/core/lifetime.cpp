@@ -341,7 +341,7 @@ void context::begin_finish(const lock& held) {
 
 // Everything that is left is queued, and the caller's stream comes after it. Which host functions
 // will fail is not known yet: queues that run jobs look at their turn, others now.
-void context::finish_on_stream(const lock& held) {
+void context::finish_on_stream(lock& held) {
   check_no_open_task();
   phase_ = phase::finishing;
   for (data* each : all_data_) {
@@ -355,12 +355,11 @@ void context::finish_on_stream(const lock& held) {
     kept_.push_back(std::move(each.keep_alive));
   retired_.clear();
   pools_.trim_all();
-  lanes_.join_into_caller();
+  join_into_caller(held);
   keep_until_passed();
   count_lanes();
   lanes_.close();
   phase_ = phase::finished;
-  (void)held;
 }
 
 // The stream may still use the buffers, whose owners wait for it on the host side. What was

@@ -39,32 +39,17 @@ machine::machine(std::unique_ptr<backend::machine> driver)
     : driver_(std::move(driver)),
       bits_(driver_->capabilities()),
       idle_(static_cast<std::size_t>(driver_->device_count()) + 1),
-      hand_over_(idle_.size()),
-      parked_(idle_.size(), 0) {}
+      hand_over_(idle_.size()) {}
 
-bool machine::park(place_index place, bool must) noexcept {
+void machine::note_host_end() noexcept {
   const std::scoped_lock hold(mutex_);
-  int& count = parked_[static_cast<std::size_t>(place + 1)];
-  if (count >= at(place).parked_queue_limit() && !must) return false;
-  ++count;
-  return true;
+  ++host_ends_;
+  host_ended_.notify_all();
 }
 
-void machine::unpark(place_index place) noexcept {
-  const std::scoped_lock hold(mutex_);
-  --parked_[static_cast<std::size_t>(place + 1)];
-  ++unparked_;
-  unparked_changed_.notify_all();
-}
-
-bool machine::has_parked_queues() const noexcept {
-  const std::scoped_lock hold(mutex_);
-  return std::any_of(parked_.begin(), parked_.end(), [](int count) { return count > 0; });
-}
-
-bool machine::wait_for_unpark(std::uint64_t seen, std::chrono::milliseconds limit) {
+bool machine::wait_for_host_end(std::uint64_t seen, std::chrono::milliseconds limit) {
   std::unique_lock hold(mutex_);
-  return unparked_changed_.wait_for(hold, limit, [&] { return unparked_ != seen; });
+  return host_ended_.wait_for(hold, limit, [&] { return host_ends_ != seen; });
 }
 
 backend::result<leased_queue> machine::lease(place_index place) {

@@ -57,16 +57,15 @@ class machine {
   [[nodiscard]] backend::result<std::unique_ptr<backend::event>> take_event();
   void give_back(std::unique_ptr<backend::event> event) noexcept;
 
-  /// Counts a queue of that device as waiting for host functions; false if that
-  /// were one too many (never when `must`). `unpark` takes it back and wakes
-  /// those that wait.
-  [[nodiscard]] bool park(place_index place, bool must) noexcept;
-  void unpark(place_index place) noexcept;
-  [[nodiscard]] bool has_parked_queues() const noexcept;
-  /// Blocks until a queue was unparked since `seen` was asked for, or the limit
-  /// is over.
-  [[nodiscard]] bool wait_for_unpark(std::uint64_t seen, std::chrono::milliseconds limit);
-  [[nodiscard]] std::uint64_t unpark_count() const noexcept { return unparked_.load(); }
+  /// Counts queues of devices that wait for host functions; `unpark` takes it back.
+  void park() noexcept { ++parked_; }
+  void unpark() noexcept { --parked_; }
+  [[nodiscard]] bool has_parked_queues() const noexcept { return parked_.load() > 0; }
+  /// A host function has ended, or a move of a host lane: wakes those that wait for that.
+  void note_host_end() noexcept;
+  /// Blocks until one has ended since `seen` was asked for, or the limit is over.
+  [[nodiscard]] bool wait_for_host_end(std::uint64_t seen, std::chrono::milliseconds limit);
+  [[nodiscard]] std::uint64_t host_end_count() const noexcept { return host_ends_.load(); }
   /// Throws error(invalid_value) for what is no stream that this machine can use. `one_thread`: see
   /// backend::device::adopt. From now on the stream is one that `knows_queue`.
   [[nodiscard]] adopted_queue adopt(std::uint64_t stream, bool one_thread);
@@ -90,9 +89,9 @@ class machine {
   std::vector<std::unique_ptr<backend::event>> events_;
   std::vector<std::optional<leased_queue>> hand_over_;  // by place + 1
   std::vector<std::uint64_t> handles_;
-  std::vector<int> parked_;  // by place + 1
-  std::atomic<std::uint64_t> unparked_{0};
-  std::condition_variable unparked_changed_;
+  std::atomic<int> parked_{0};
+  std::atomic<std::uint64_t> host_ends_{0};
+  std::condition_variable host_ended_;
 };
 
 /// The machine for these options: found or opened. Throws as

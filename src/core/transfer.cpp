@@ -154,9 +154,9 @@ void context::stamp(lane_index on_lane, std::uint64_t id, bool end) {
   lanes_.advance(on_lane);
 }
 
-// A device's queue that waits for anything in a host lane is parked: a host function may take long,
-// and a move may itself wait for devices. So their ends have to be known, and only when the queues
-// behind them have been let go.
+// Work for devices that has to come after anything in a host lane waits here until that has ended
+// (lane_set::choose). So the ends have to be known, and only when queues that do wait for them have
+// been let go.
 void context::note_host_end(lane_index on_lane) {
   if (lanes_.at(on_lane).place != host_place || on().has(backend::capability::runs_jobs)) return;
   lanes_.mark_host_end(on_lane);
@@ -186,6 +186,8 @@ completion context::copy(data& of, const instance& from, void* to, place_index t
   stamp(on_lane, id, /*end=*/false);
   backend::status queued = queue_copy(of, from, to, to_place, on_lane, skip_when);
   const completion end = lanes_.advance(on_lane);
+  const bool by_host = lanes_.at(on_lane).place == host_place;
+  if (by_host && (from.place >= 0 || to_place >= 0)) lanes_.at(on_lane).last_move = end.sequence;
   if (!queued) {
     of.readers.add(end);  // a part of it may be in the lane
     check(std::move(queued));
@@ -432,6 +434,17 @@ memory_block context::take_block(place_index place, std::size_t bytes, lane_inde
   return std::move(made.value());
 }
 
+// What the user queues behind that may be copies, which would stop those of the host lanes: these
+// have to be over. Host functions need not be.
+void context::join_into_caller(lock& held) {
+  for (;;) {
+    const std::uint64_t ends = on().host_end_count();
+    if (!lanes_.has_unfinished_move()) break;
+    wait_for_host_end(held, ends);
+  }
+  lanes_.join_into_caller();
+}
+
 std::uint64_t context::fence() {
   check_process();
   std::vector<std::shared_ptr<void>> dropped;
@@ -439,12 +452,12 @@ std::uint64_t context::fence() {
   check_live(held, "fence");
   collect_retired(dropped);
   if (lanes_.has_caller()) {
-    lanes_.join_into_caller();
+    join_into_caller(held);
     return lanes_.queue(0).handle();
   }
   const auto place = static_cast<place_index>(on().driver().current_device());
   for (;;) {
-    const std::uint64_t unparked = on().unpark_count();
+    const std::uint64_t ends = on().host_end_count();
     completion_set all;
     for (lane_index i = 0; i < lanes_.size(); ++i)
       all.add(lanes_.tail(i));
@@ -454,7 +467,7 @@ std::uint64_t context::fence() {
       lanes_.advance(joined);  // the waits are what is waited for
       return lanes_.queue(joined).handle();
     } catch (const held_back&) {
-      wait_for_unpark(held, unparked);
+      wait_for_host_end(held, ends);
     }
   }
 }

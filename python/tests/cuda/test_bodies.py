@@ -47,17 +47,16 @@ def test_function_on_the_host_runs_later_with_numpy_arrays(ctx, driver, gate, x)
         seen.append(threading.get_ident() != main)
         values += 1
 
-    ctx.submit(
-        lambda view: driver.scale(stf.current_task().stream_ptr(), view.ptr, 3, COUNT), x.rw()
-    )
+    def scale(view, factor):
+        driver.scale(stf.current_task().stream_ptr(), view.ptr, factor, COUNT)
+
+    ctx.submit(scale, x.rw(), args=(3,))
     ctx.submit(add, x.rw(), place=stf.exec_place.host())
-    ctx.submit(
-        lambda view: driver.scale(stf.current_task().stream_ptr(), view.ptr, 2, COUNT), x.rw()
-    )
     assert seen == []
     gate.open()
-    assert ctx.wait(x).tolist() == [8] * COUNT
+    ctx.submit(scale, x.rw(), args=(2,))  # begins when the function has ended
     assert seen == [True]
+    assert ctx.wait(x).tolist() == [8] * COUNT
 
 
 def test_views_of_a_function_are_dead_afterwards(ctx, x):

@@ -10,10 +10,6 @@
 
 namespace millstream::backend::cuda {
 
-/// What the engine may count on: at most that many streams of a device may wait for host functions;
-/// eight were seen to stop all other streams of an H200, four were not.
-inline constexpr int parked_streams = 3;
-
 class device final : public backend::device {
  public:
   explicit device(std::shared_ptr<device_state> state) : state_(std::move(state)) {}
@@ -21,7 +17,6 @@ class device final : public backend::device {
   [[nodiscard]] int index() const noexcept override { return state_->index(); }
   [[nodiscard]] const std::string& name() const noexcept override { return state_->name(); }
   [[nodiscard]] int queue_hint() const noexcept override;
-  [[nodiscard]] int parked_queue_limit() const noexcept override { return parked_streams; }
 
   [[nodiscard]] result<std::unique_ptr<backend::queue>> make_queue() override;
   [[nodiscard]] result<std::unique_ptr<backend::queue>> adopt(std::uint64_t stream,

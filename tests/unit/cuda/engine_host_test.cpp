@@ -11,7 +11,6 @@ namespace millstream::test {
 namespace {
 
 const exec_place device = exec_place::device(0);
-constexpr std::uint32_t parked_limit = 3;
 
 /// A word for each of many host functions, page-locked. Made and freed while nothing runs: freeing
 /// waits for the whole device, and thereby for streams that wait for host functions.
@@ -48,6 +47,40 @@ void run_a_kernel(std::uint32_t* to, std::uint32_t value) {
   must(call.cuStreamDestroy(own));
 }
 
+/// Brings the value to the device and back, on a stream of its own.
+std::uint32_t copy_there_and_back(std::uint32_t* word, std::uint32_t value) {
+  const on_device_0 here;
+  const fake_cuda_test::entry_points& call = cuda_driver().call;
+  abi::stream own = nullptr;
+  abi::device_pointer there = 0;
+  must(call.cuStreamCreate(&own, abi::stream_flags::non_blocking));
+  must(call.cuMemAlloc(&there, sizeof value));
+  *word = value;
+  must(call.cuMemcpyHtoDAsync(there, word, sizeof value, own));
+  must(call.cuStreamSynchronize(own));
+  *word = ~value;
+  must(call.cuMemcpyDtoHAsync(word, there, sizeof value, own));
+  must(call.cuStreamSynchronize(own));
+  must(call.cuMemFree(there));
+  must(call.cuStreamDestroy(own));
+  return *word;
+}
+
+void load_and_unload() {
+  const on_device_0 here;
+  abi::module loaded = nullptr;
+  must(cuda_driver().call.cuModuleLoadData(&loaded, fake_cuda_test::kernel_text().c_str()));
+  must(cuda_driver().call.cuModuleUnload(loaded));
+}
+
+/// A body for a device: twice the word.
+void doubled(const body_call& call) {
+  const on_device_0 here;
+  const auto word = reinterpret_cast<abi::device_pointer>(call.pointers[0]);
+  launch(device_0().kernel("test_add_u32"), static_cast<abi::stream>(call.stream), word, word, word,
+         std::uint64_t{1});
+}
+
 /// Streams that were told to wait for a host function while the log was on.
 std::size_t streams_told_to_wait() {
   std::set<std::uint64_t> streams;
@@ -63,7 +96,7 @@ class EngineHost : public testing::Test {
   void SetUp() override {
     static_cast<void>(device_0());
     if (!cuda_driver().is_fake) return;
-    cuda_driver().control.park_limit(4);
+    cuda_driver().control.park_limit(1);
     stalls_before_ = cuda_driver().control.stalls();
   }
   void TearDown() override {
@@ -82,14 +115,10 @@ class EngineHost : public testing::Test {
         },
         {}, task_kind::host_launch);
   }
-  void fail_behind(const gate& hold, const untyped_data& to) {
+  void fail(const untyped_data& to) {
     run(
         on_, exec_place::host(), {to.write()},
-        [wait = hold.waiter()](const body_call&) {
-          wait();
-          throw std::runtime_error("boom");
-        },
-        "bad", task_kind::host_launch);
+        [](const body_call&) { throw std::runtime_error("boom"); }, "bad", task_kind::host_launch);
   }
   /// A device task that writes 7 to `to` after it has read `from`.
   void derive(const untyped_data& from, const untyped_data& to) {
@@ -124,104 +153,104 @@ TEST_F(EngineHost, FortyHostFunctionsEachRunAndAwaitAKernel) {
   on_.finalize();
 }
 
-TEST_F(EngineHost, FewStreamsWaitForManyHostFunctionsAndOthersGoOn) {
+TEST_F(EngineHost, ADeviceTaskWaitsInTheEngineForItsHostFunctionAndOthersGoOn) {
   gate hold;
-  std::vector<untyped_data> all;
+  const untyped_data x = on_.make_data(sizeof(std::uint32_t));
   const untyped_data other = on_.make_data(sizeof(std::uint32_t));
   if (cuda_driver().is_fake) cuda_driver().control.log(1);
-  for (std::uint32_t i = 0; i < 40; ++i) {
-    all.push_back(on_.make_data(sizeof(std::uint32_t)));
-    write_behind(hold, all.back(), i);
-    run(on_, device, {all.back().rw()}, nothing);
+  write_behind(hold, x, 5);
+  std::atomic<bool> submitted{false};
+  std::thread waiting([&] {
+    run(on_, device, {x.rw()}, doubled);
+    submitted = true;
+  });
+  for (std::uint32_t i = 0; i < 40; ++i)
     run(on_, device, {other.write()}, fill_words(i));
-  }
-  // While all of them are held back.
   EXPECT_EQ(content<std::uint32_t>(on_, other), 39U);
+  EXPECT_FALSE(submitted);
+  hold.open();
+  waiting.join();
+  EXPECT_EQ(content<std::uint32_t>(on_, x), 10U);
   if (cuda_driver().is_fake) {
     cuda_driver().control.log(0);
-    EXPECT_GE(streams_told_to_wait(), 1U);
-    EXPECT_LE(streams_told_to_wait(), parked_limit);
+    EXPECT_EQ(streams_told_to_wait(), 0U);
   }
-  hold.open();
-  for (std::uint32_t i = 0; i < 40; ++i)
-    EXPECT_EQ(content<std::uint32_t>(on_, all[i]), i);
   on_.finalize();
 }
 
-// Tokens: nothing but the wait is in their streams.
-TEST_F(EngineHost, StreamsOfOpenTasksStayParked) {
-  MILLSTREAM_LOOK_ALIKE_ONLY();
-  gate hold;
-  std::vector<untyped_task> opened;
-  cuda_driver().control.log(1);
-  for (int i = 0; i < 8; ++i) {
-    const untyped_data token = on_.make_token();
-    run(
-        on_, exec_place::host(), {token.write()},
-        [wait = hold.waiter()](const body_call&) { wait(); }, {}, task_kind::host_launch);
-    opened.emplace_back(on_);
-    opened.back().set_place(device);
-    opened.back().add_dep(token.rw());
-    opened.back().start();
-  }
-  cuda_driver().control.log(0);
-  EXPECT_LE(streams_told_to_wait(), parked_limit);
-  for (untyped_task& each : opened)
-    each.end();
-  hold.open();
-  on_.finalize();
-}
-
-TEST_F(EngineHost, AContextThatMayParkNoStreamWaitsForAnother) {
-  gate first_hold;
-  gate second_hold;
-  // Alive together, so that each has a block, and thereby a stream, of its own.
+// A copy that waits in a stream stops those of other streams, and a module that is loaded meanwhile
+// stops every call: functions that use the device would wait for themselves.
+TEST_F(EngineHost, AHostFunctionMayCopyAndLoadModulesWhileADeviceTaskNeedsItsResult) {
+  const word_block words(8);
   std::vector<untyped_data> all;
-  for (std::uint32_t i = 0; i < parked_limit; ++i) {
+  for (std::uint32_t i = 0; i < 8; ++i) {
     all.push_back(on_.make_data(sizeof(std::uint32_t)));
-    write_behind(first_hold, all.back(), i);
-    run(on_, device, {all.back().rw()}, nothing);
-  }
-  std::atomic<bool> submitted{false};
-  std::uint32_t got = 0;
-  std::thread second([&] {
-    untyped_context more = open("cuda", 1);
-    const untyped_data x = more.make_data(sizeof(std::uint32_t));
     run(
-        more, exec_place::host(), {x.write()},
-        [&](const body_call& call) {
-          second_hold.hold();
-          first<std::uint32_t>(call) = 5;
+        on_, exec_place::host(), {all.back().write()},
+        [i, word = words.at(i)](const body_call& call) {
+          load_and_unload();
+          first<std::uint32_t>(call) = copy_there_and_back(word, i);
         },
         {}, task_kind::host_launch);
-    run(more, device, {x.rw()}, nothing);
-    submitted = true;
-    got = content<std::uint32_t>(more, x);
-    more.finalize();
-  });
-  EXPECT_FALSE(submitted);
-  first_hold.open();
+    run(on_, device, {all.back().rw()}, doubled);
+  }
+  for (std::uint32_t i = 0; i < 8; ++i)
+    EXPECT_EQ(content<std::uint32_t>(on_, all[i]), 2 * i);
   on_.finalize();
-  second_hold.open();
-  second.join();
-  EXPECT_TRUE(submitted);
-  EXPECT_EQ(got, 5U);
 }
 
-TEST_F(EngineHost, ALateFailurePoisonsWhatADeviceDerivedFromIt) {
+TEST_F(EngineHost, AnOpenTaskStartsWhenItsHostFunctionHasEnded) {
+  gate hold;
+  const untyped_data token = on_.make_token();
+  std::atomic<bool> ended{false};
+  run(
+      on_, exec_place::host(), {token.write()},
+      [wait = hold.waiter(), &ended](const body_call&) {
+        wait();
+        ended = true;
+      },
+      {}, task_kind::host_launch);
+  std::thread opener([&] { hold.open(); });
+  untyped_task task(on_);
+  task.set_place(device);
+  task.add_dep(token.rw());
+  task.start();
+  EXPECT_TRUE(ended);
+  task.end();
+  opener.join();
+  on_.finalize();
+}
+
+// Its turn comes after the body that submits, which therefore must not wait.
+TEST_F(EngineHost, ABodySubmitsForADeviceWhatComesAfterALaterHostFunction) {
+  const untyped_data x = on_.make_data(sizeof(std::uint32_t));
+  gate begin;
+  run(
+      on_, exec_place::host(), {},
+      [&, wait = begin.waiter()](const body_call&) {
+        wait();
+        run(on_, device, {x.rw()}, doubled);
+      },
+      {}, task_kind::host_launch);
+  run(
+      on_, exec_place::host(), {x.write()},
+      [](const body_call& call) { first<std::uint32_t>(call) = 3; }, {}, task_kind::host_launch);
+  begin.open();
+  on_.finish();
+  EXPECT_TRUE(on_.take_failures().empty());
+}
+
+TEST_F(EngineHost, AFailurePoisonsWhatADeviceDerivedFromIt) {
   const untyped_data x = on_.make_data(sizeof(std::uint32_t), "x");
   const untyped_data y = on_.make_data(sizeof(std::uint32_t), "y");
   const untyped_data z = on_.make_data(sizeof(std::uint32_t), "z");
   bool ran = false;
-  {
-    gate hold;
-    fail_behind(hold, x);
-    derive(x, y);
-    derive(y, z);
-    run(
-        on_, exec_place::host(), {z.read()}, [&ran](const body_call&) { ran = true; }, {},
-        task_kind::host_launch);
-  }
+  fail(x);
+  derive(x, y);
+  derive(y, z);
+  run(
+      on_, exec_place::host(), {z.read()}, [&ran](const body_call&) { ran = true; }, {},
+      task_kind::host_launch);
   EXPECT_EQ(outcome_of(z), errc::poisoned);
   EXPECT_EQ(outcome_of(y), errc::poisoned);
   on_.finish();
@@ -229,26 +258,22 @@ TEST_F(EngineHost, ALateFailurePoisonsWhatADeviceDerivedFromIt) {
   EXPECT_EQ(on_.take_failures().size(), 1U);
 }
 
-TEST_F(EngineHost, ALateFailureIsHealedByAWriteThatCameBefore) {
+TEST_F(EngineHost, AFailureIsHealedByAWriteThatCameBefore) {
   const untyped_data x = on_.make_data(sizeof(std::uint32_t), "x");
   const untyped_data y = on_.make_data(sizeof(std::uint32_t), "y");
-  {
-    gate hold;
-    fail_behind(hold, x);
-    derive(x, y);
-    run(on_, device, {y.write()}, fill_words(9));
-  }
+  fail(x);
+  derive(x, y);
+  run(on_, device, {y.write()}, fill_words(9));
   EXPECT_EQ(content<std::uint32_t>(on_, y), 9U);
   EXPECT_EQ(outcome_of(x), errc::poisoned);
   on_.finish();
 }
 
-TEST_F(EngineHost, ALateFailureFindsDataThatWereDropped) {
+TEST_F(EngineHost, AFailureFindsDataThatWereDropped) {
   const untyped_data x = on_.make_data(sizeof(std::uint32_t), "x");
   const untyped_data z = on_.make_data(sizeof(std::uint32_t), "z");
   {
-    gate hold;
-    fail_behind(hold, x);
+    fail(x);
     const untyped_data y = on_.make_data(sizeof(std::uint32_t), "y");
     derive(x, y);
     derive(y, z);
@@ -262,10 +287,8 @@ TEST_F(EngineHost, APoisonedBufferIsNotWrittenBackAtTheEnd) {
   {
     const untyped_data x = on_.make_data(sizeof(std::uint32_t), "x");
     const untyped_data y = registered(on_, buffer, "y");
-    gate hold;
-    fail_behind(hold, x);
+    fail(x);
     derive(x, y);
-    hold.open();
     on_.finish();
   }
   EXPECT_EQ(buffer[0], 3U);
@@ -286,18 +309,15 @@ TEST_F(EngineHost, ATaskOnAHostPlaceHasNoStream) {
   on_.finalize();
 }
 
-TEST_F(EngineHost, AnOpenTaskWhoseInputFailedLateEndsAndItsOutputIsPoisoned) {
+TEST_F(EngineHost, AnOpenTaskWhoseInputFailedDoesNotStart) {
   const untyped_data x = on_.make_data(sizeof(std::uint32_t), "x");
   const untyped_data y = on_.make_data(sizeof(std::uint32_t), "y");
-  gate hold;
-  fail_behind(hold, x);
+  fail(x);
   untyped_task task(on_);
   task.set_place(device);
   task.add_dep(x.read());
   task.add_dep(y.write());
-  task.start();
-  hold.open();
-  task.end();
+  EXPECT_EQ(thrown([&] { task.start(); }), errc::poisoned);
   EXPECT_EQ(outcome_of(y), errc::poisoned);
   on_.finish();
 }
