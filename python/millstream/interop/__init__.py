@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Millstream does for other libraries. Nothing here imports one that the program has not."""
+"""What Millstream does for other libraries. Each is imported at the first use of its adapter."""

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
     from millstream.interop._current import Switch
 
-# By stream and device. Streams are pooled, so that there are few.
+# By stream and device. Streams are pooled, so that there are few. Never emptied: the objects of
+# `Stream.from_external` destroy the stream, which is not theirs, when they die (CuPy 14).
 _switches: dict[tuple[int, int], Switch] = {}
 
 
