@@ -79,8 +79,10 @@ def _not_installed(missing: ImportError) -> ImportError:
     )
 
 
+# Its modules are imported either way.
 def _simulated() -> bool:
-    return "numba.cuda.simulator" in sys.modules
+    config = getattr(sys.modules.get("numba.cuda"), "config", None)
+    return bool(getattr(config, "ENABLE_CUDASIM", False))
 
 
 # --- arrays

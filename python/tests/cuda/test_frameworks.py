@@ -155,12 +155,10 @@ def test_torch_block_has_the_stream_and_the_data(ctx, torch, x, doubled):
 
 
 def test_torch_stream_is_that_of_the_task(ctx, torch, x):
-    numbers = []
     for _ in range(3):
-        with pytorch_task(ctx, x.rw()):
-            numbers.append(torch.cuda.current_stream().cuda_stream)
-        with ctx.task(x.rw()) as t:
-            assert numbers[-1] == t.stream_ptr()  # a chain stays on its stream
+        block = pytorch_task(ctx, x.rw())
+        with block:
+            assert torch.cuda.current_stream().cuda_stream == block._task.stream_ptr()
 
 
 def test_torch_block_that_raises_gives_the_stream_back(ctx, torch, x):

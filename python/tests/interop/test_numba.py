@@ -5,10 +5,12 @@ Kernels run on a GPU if there is one, else in Numba's simulator on the host mach
 """
 
 import gc
+import pathlib
 import sys
 import types
 
 import millstream as stf
+import numba_names
 import numpy as np
 import pytest
 from millstream.interop import numba as adapter
@@ -274,6 +276,22 @@ def test_number_of_kept_arrays_has_a_limit(gpu_numba, monkeypatch):
     for address in range(10):
         adapter._to_array(GpuView(address))
         assert len(adapter._arrays) <= 3
+
+
+@pytest.mark.parametrize("simulated", ["0", "1"])
+def test_simulator_is_told_from_the_real_one(run_clean, simulated):
+    pytest.importorskip("numba_cuda")
+    program = """
+        import numba_names
+        numba_names.add()
+        from millstream.interop import numba
+        print(numba._simulated())
+        from numba import cuda
+        print(numba._simulated())
+    """
+    folder = pathlib.Path(numba_names.__file__).parent
+    found = run_clean(program, NUMBA_ENABLE_CUDASIM=simulated, PYTHONPATH=str(folder))
+    assert found.split() == ["False", str(simulated == "1")]
 
 
 def test_stream_is_wrapped_once(gpu_numba):
