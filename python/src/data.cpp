@@ -10,6 +10,7 @@
 #include "body.hpp"
 #include "caller.hpp"
 #include "convert.hpp"
+#include "errors.hpp"
 #include "source.hpp"
 
 namespace millstream::python {
@@ -140,11 +141,46 @@ std::string name_of(const untyped_data& data) {
   return symbol.empty() ? "data " + std::to_string(data.id()) : "'" + symbol + "'";
 }
 
+namespace {
+
+std::string quoted(std::string_view symbol) {
+  return symbol.empty() ? std::string() : "'" + std::string(symbol) + "'";
+}
+
+source open_checked(const context_state& state, const register_arguments& what) {
+  source found = open_source(what.buffer, state, to_packing(what.copy));
+  // NumPy does not say that memory is managed.
+  if (found.home == data_place::host() &&
+      to_data_place(what.place, "dplace", found.home) == data_place::managed()) {
+    found.home = state.on->opened().home_of(found.block);
+  }
+  check_place(what.place, found.home);
+  return found;
+}
+
+// The errors come from far inside, where nobody knows whose array it is.
+source open_named(const context_state& state, const register_arguments& what,
+                  const error_details& details) {
+  source found;
+  with_details([&] { return details; },
+               [&] {
+                 try {
+                   found = open_checked(state, what);
+                 } catch (binding_error& refused) {
+                   refused.details = details;
+                   throw;
+                 }
+               });
+  return found;
+}
+
+}  // namespace
+
 py_data register_buffer(const std::shared_ptr<context_state>& state,
                         const register_arguments& what) {
   const std::string_view symbol = to_name(what.name, "name");
-  source found = open_source(what.buffer, *state, to_packing(what.copy));
-  check_place(what.place, found.home);
+  const source_site site = caller_site();
+  source found = open_named(*state, what, {{}, quoted(symbol), site});
   registration request;
   std::vector<std::size_t> extents;
   if (!found.strides.empty()) {
@@ -160,7 +196,7 @@ py_data register_buffer(const std::shared_ptr<context_state>& state,
   request.bytes = found.what->bytes;
   request.readonly = found.readonly;
   request.symbol = symbol;
-  request.site = caller_site();
+  request.site = site;
   request.owner = std::move(found.owner);
   return {state, state->core.register_data(request), std::move(found.what)};
 }

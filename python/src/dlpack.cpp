@@ -284,13 +284,25 @@ std::optional<dlpack_home> home_by_dlpack(nb::handle array, std::int64_t& type) 
 
 dlpack_import import_dlpack(nb::handle array, std::optional<std::uint64_t> stream, packing how) {
   const nb::object capsule = ask_for_capsule(array, stream);
+  if (PyCapsule_CheckExact(capsule.ptr()) == 0) {
+    throw error(errc::invalid_type, "__dlpack__ of type " + class_name(array) + " gave " +
+                                        class_name(capsule) + "; it must give a DLPack capsule");
+  }
+  return import_capsule(capsule, how);
+}
+
+dlpack_import import_capsule(nb::handle capsule, packing how) {
   if (PyCapsule_IsValid(capsule.ptr(), form<managed_versioned>::name) != 0) {
     return take<managed_versioned>(capsule, how);
   }
-  if (PyCapsule_IsValid(capsule.ptr(), form<managed>::name) != 0)
+  if (PyCapsule_IsValid(capsule.ptr(), form<managed>::name) != 0) {
     return take<managed>(capsule, how);
-  throw error(errc::invalid_type, "__dlpack__ of type " + class_name(array) + " gave " +
-                                      class_name(capsule) + "; it must give a DLPack capsule");
+  }
+  const char* const name = PyCapsule_GetName(capsule.ptr());
+  PyErr_Clear();
+  throw error(errc::invalid_type, std::string("a capsule named '") + (name == nullptr ? "" : name) +
+                                      "' is not one of DLPack that is still unused; pass the array "
+                                      "it came from, or a new capsule");
 }
 
 }  // namespace millstream::python

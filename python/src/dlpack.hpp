@@ -54,4 +54,8 @@ struct dlpack_import {
 [[nodiscard]] dlpack_import import_dlpack(nb::handle array, std::optional<std::uint64_t> stream,
                                           packing how);
 
+/// Takes the content of a capsule that nobody has taken yet; TypeError for other capsules. A kind
+/// of memory that is not one of the above is for the caller to refuse.
+[[nodiscard]] dlpack_import import_capsule(nb::handle capsule, packing how);
+
 }  // namespace millstream::python

@@ -83,6 +83,13 @@ const dtype_facts& facts_of(nb::handle dtype) {
 
 void refuse_objects(nb::handle dtype) {
   if (!facts_of(dtype).has_objects) return;
+  const std::string kind = nb::cast<nb::str>(nb::object(dtype.attr("kind"))).c_str();
+  if (kind == "T") {
+    throw error(errc::invalid_type,
+                "elements of dtype " + std::string(nb::str(dtype).c_str()) +
+                    " are strings of any length, which lie outside of the array; convert it to a "
+                    "fixed length, as x.astype('U16') does");
+  }
   throw error(errc::invalid_type, "elements of dtype " + std::string(nb::str(dtype).c_str()) +
                                       " are Python objects, which have no bytes of their own; "
                                       "convert the array to a numeric or fixed-size dtype");

@@ -18,10 +18,26 @@ nb::object as_array(nb::handle what) {
   return nb::module_::import_("numpy").attr("asarray")(what);
 }
 
+// Not a copy, which would never see a result.
+bool is_of_other_memory(nb::handle array) {
+  return !nb::cast<bool>(array.attr("flags").attr("owndata"));
+}
+
+// Buffers cannot describe all elements, such as bfloat16. Null if NumPy gets no array either.
+nb::object array_instead(nb::handle what) {
+  if (!nb::hasattr(what, "__array__")) return {};
+  nb::object array = as_array(what);
+  return is_of_other_memory(array) ? array : nb::object();
+}
+
 // Through a memoryview, because NumPy takes bytes for text.
 nb::object array_of_buffer(nb::handle buffer) {
   PyObject* const memory = PyMemoryView_FromObject(buffer.ptr());
-  if (memory == nullptr) throw nb::python_error();
+  if (memory == nullptr) {
+    const nb::python_error refused;
+    if (nb::object array = array_instead(buffer); array.is_valid()) return array;
+    throw refused;
+  }
   const nb::object view = nb::steal(memory);
   nb::object array;
   try {
@@ -30,11 +46,22 @@ nb::object array_of_buffer(nb::handle buffer) {
     // The format is one that NumPy does not know.
   }
   // NumPy copies, element by element, what it cannot map.
-  if (!array.is_valid() || nb::cast<bool>(array.attr("flags").attr("owndata"))) {
+  if (!array.is_valid() || !is_of_other_memory(array)) {
     throw error(errc::invalid_type, "the buffer of type " + class_name(buffer) +
                                         " has a format that no NumPy dtype describes; pass a "
                                         "view of it as bytes");
   }
+  return array;
+}
+
+// Scalars do not change. As buffers, dates and times do not say what they are.
+bool is_scalar(nb::handle what) {
+  static constinit lazy_name generic("numpy", "generic");
+  return PyObject_IsInstance(what.ptr(), generic.get().ptr()) == 1;
+}
+nb::object array_of_scalar(nb::handle what) {
+  nb::object array = as_array(what);
+  array.attr("flags").attr("writeable") = false;
   return array;
 }
 
@@ -62,7 +89,7 @@ nb::object array_of_interface(nb::handle what) {
     throw_instead_of(refused, "__array_interface__ of type " + class_name(what) +
                                   " is not as NumPy describes it; pass numpy.asarray(x)");
   }
-  if (nb::cast<bool>(array.attr("flags").attr("owndata"))) {
+  if (!is_of_other_memory(array)) {
     throw error(errc::invalid_type, "__array_interface__ of type " + class_name(what) +
                                         " does not give its own memory; pass numpy.asarray(x) and "
                                         "keep that array");
@@ -100,31 +127,50 @@ bool needs_device(dlpack_device type) {
   return type == dlpack_device::cuda || type == dlpack_device::cuda_managed;
 }
 
-source from_dlpack(nb::handle buffer, const context_state& in, packing how) {
-  const machine& on = in.on->opened();
-  std::int64_t type = 0;
-  const std::optional<dlpack_home> home = home_by_dlpack(buffer, type);
-  if (!home) {
-    throw error(errc::invalid_value,
-                "the array of type " + class_name(buffer) + " is in memory of DLPack device type " +
-                    std::to_string(type) + ", which no machine has; copy it to the host first");
-  }
-  std::optional<std::uint64_t> stream;
-  if (needs_device(home->type)) {
-    if (!on.runs_kernels()) refuse_device(buffer, on);
-    stream = in.hand_over_stream(home->id);
-  }
-  dlpack_import array = import_dlpack(buffer, stream, how);
+[[noreturn]] void refuse_type(nb::handle buffer, std::int64_t type) {
+  throw error(errc::invalid_value,
+              "the array of type " + class_name(buffer) + " is in memory of DLPack device type " +
+                  std::to_string(type) + ", which no machine has; copy it to the host first");
+}
+
+source from_import(dlpack_import array, const machine& on, std::optional<std::uint64_t> stream) {
   source found;
   found.what = std::move(array.what);
   found.block = array.address;
   found.strides = std::move(array.strides);
   found.readonly = array.readonly;
-  if (home->type != dlpack_device::cpu || on.has_host_memory())
+  if (array.home.type != dlpack_device::cpu || on.has_host_memory()) {
     found.home = on.home_of(array.address);
+  }
   found.producer = stream;
   found.owner = std::move(array.owner);
   return found;
+}
+
+source from_dlpack(nb::handle buffer, const context_state& in, packing how) {
+  const machine& on = in.on->opened();
+  std::int64_t type = 0;
+  const std::optional<dlpack_home> home = home_by_dlpack(buffer, type);
+  if (!home) refuse_type(buffer, type);
+  std::optional<std::uint64_t> stream;
+  if (needs_device(home->type)) {
+    if (!on.runs_kernels()) refuse_device(buffer, on);
+    stream = in.hand_over_stream(home->id);
+  }
+  return from_import(import_dlpack(buffer, stream, how), on, stream);
+}
+
+// Whoever made it was not asked for an order, which means that of the legacy default stream.
+source from_capsule(nb::handle capsule, const machine& on, packing how) {
+  constexpr std::uint64_t legacy = 1;
+  dlpack_import array = import_capsule(capsule, how);
+  const dlpack_device type = array.home.type;
+  if (type == dlpack_device::cpu || type == dlpack_device::cuda_host) {
+    return from_import(std::move(array), on, std::nullopt);
+  }
+  if (!needs_device(type)) refuse_type(capsule, static_cast<std::int64_t>(type));
+  if (!on.runs_kernels()) refuse_device(capsule, on);
+  return from_import(std::move(array), on, legacy);
 }
 
 // None where the array is C-contiguous.
@@ -139,7 +185,20 @@ std::vector<Py_ssize_t> strides_of(nb::handle array, packing how) {
   return strides;
 }
 
+// What is hidden would be used all the same.
+void refuse_mask(nb::handle array) {
+  static constinit lazy_name masked("numpy.ma", "MaskedArray");
+  static constinit lazy_name plain("numpy", "ndarray");
+  if (array.type().is(plain.get()) || PyObject_IsInstance(array.ptr(), masked.get().ptr()) != 1) {
+    return;
+  }
+  throw error(errc::invalid_value,
+              "a masked array has a mask, which data cannot have; register x.data, and x.mask "
+              "as data of its own");
+}
+
 source from_array(nb::object array, const machine& on, packing how) {
+  refuse_mask(array);
   source found;
   found.what = layout_of(array);
   found.strides = strides_of(array, how);
@@ -154,6 +213,7 @@ source from_array(nb::object array, const machine& on, packing how) {
 
 source open_source(nb::handle buffer, const context_state& in, packing how) {
   const machine& on = in.on->opened();
+  if (PyCapsule_CheckExact(buffer.ptr()) != 0) return from_capsule(buffer, on, how);
   const bool has_dlpack =
       nb::hasattr(buffer, "__dlpack__") && nb::hasattr(buffer, "__dlpack_device__");
   if (nb::hasattr(buffer, "__cuda_array_interface__")) {
@@ -163,6 +223,7 @@ source open_source(nb::handle buffer, const context_state& in, packing how) {
     return from_cuda_array(buffer, on, how);
   }
   if (is_array(buffer)) return from_array(nb::borrow(buffer), on, how);
+  if (is_scalar(buffer)) return from_array(array_of_scalar(buffer), on, how);
   if (PyObject_CheckBuffer(buffer.ptr()) != 0) return from_array(array_of_buffer(buffer), on, how);
   if (has_dlpack) return from_dlpack(buffer, in, how);
   if (nb::hasattr(buffer, "__array_interface__")) {

@@ -26,11 +26,11 @@ struct source {
   std::shared_ptr<void> owner;
 };
 
-/// Takes, looking in this order, an object with `__cuda_array_interface__`, a NumPy array, an
-/// object with the buffer protocol, one with DLPack, or one with `__array_interface__`.
-/// TypeError for others and for elements that are Python objects, LayoutError (a ValueError) for
-/// what is not C-contiguous unless it may be packed, ValueError for memory that the machine does
-/// not have.
+/// Takes, looking in this order, an unused DLPack capsule, an object with
+/// `__cuda_array_interface__`, a NumPy array, an object with the buffer protocol, one with DLPack,
+/// or one with `__array_interface__`. TypeError for others and for elements that are Python
+/// objects, LayoutError (a ValueError) for what is not C-contiguous unless it may be packed,
+/// ValueError for memory that the machine does not have.
 [[nodiscard]] source open_source(nb::handle buffer, const context_state& in, packing how);
 
 }  // namespace millstream::python

@@ -162,9 +162,10 @@ def test_other_words_for_copy_are_refused(ctx, copy):
         ctx.logical_data(base(4), copy=copy)
 
 
-def test_refusal_says_how_to_pack(ctx):
-    with pytest.raises(ValueError, match=r'copy="pack".*ascontiguousarray'):
-        ctx.logical_data(base((2, 3)).T)
+def test_refusal_says_how_to_pack_and_whose_it_is(ctx):
+    with pytest.raises(ValueError, match=r'copy="pack".*ascontiguousarray') as caught:
+        ctx.logical_data(base((2, 3)).T, name="x")
+    assert caught.value.data == "'x'"
 
 
 @pytest.mark.host_devices

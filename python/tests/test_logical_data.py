@@ -66,6 +66,46 @@ def test_python_objects_as_elements_are_a_type_error(ctx, source):
         ctx.logical_data_empty((2,), source.dtype)
 
 
+@pytest.mark.skipif(not hasattr(np.dtypes, "StringDType"), reason="came with NumPy 2")
+def test_strings_of_any_length_are_a_type_error(ctx):
+    dtype = np.dtypes.StringDType()
+    for make in (
+        lambda: ctx.logical_data(np.array(["a", "bcd"], dtype)),
+        lambda: ctx.logical_data_empty((2,), dtype),
+        lambda: ctx.logical_data(np.array(["a", "bcd"], dtype)[::-1], copy="pack"),
+    ):
+        with pytest.raises(TypeError, match=r"strings of any length.*astype"):
+            make()
+
+
+def test_masked_arrays_are_refused_because_the_mask_would_be_lost(ctx):
+    with pytest.raises(ValueError, match=r"mask.*register x\.data"):
+        ctx.logical_data(np.ma.array([1.0, 2.0], mask=[False, True]))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: np.matrix([[1.0, 2.0]]), lambda: np.rec.array([(1, 2.0)], [("a", "i4"), ("b", "f8")])],
+    ids=["matrix", "recarray"],
+)
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_subclasses_are_data_of_plain_arrays(ctx, make):
+    source = make()
+    data = ctx.logical_data(source)
+    assert (data.shape, data.dtype) == (source.shape, source.dtype)
+    with ctx.task(stf.exec_place.host(), data.rw()) as (x,):
+        assert type(x) is np.ndarray
+
+
+@pytest.mark.parametrize(
+    "scalar", [np.float32(3), np.datetime64("2020-02-02"), np.str_("ab"), np.bool_(True)], ids=repr
+)
+def test_scalars_are_read_only_data_of_rank_0(ctx, scalar):
+    data = ctx.logical_data(scalar)
+    assert (data.shape, data.dtype, data.readonly) == ((), scalar.dtype, True)
+    assert ctx.wait(data) == scalar
+
+
 @pytest.mark.parametrize("shape", [(0,), (0, 4), (3, 0)])
 @pytest.mark.host_devices
 def test_zero_size_keeps_shape_and_order(ctx, shape):
@@ -101,6 +141,27 @@ def test_rank_above_4_is_kept(ctx):
     with ctx.task(data.rw()) as (x,):
         x[...] = x.transpose().copy()
     np.testing.assert_array_equal(ctx.wait(data), expected)
+
+
+HIGHEST_RANK = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+
+
+@pytest.mark.parametrize("rank", [5, 16, HIGHEST_RANK])
+@pytest.mark.host_devices
+def test_rank_up_to_the_limit_of_numpy(ctx, rank):
+    shape = (2, *[1] * (rank - 2), 3)
+    source = np.arange(6.0).reshape(shape)
+    data = ctx.logical_data(source)
+    packed = ctx.logical_data(np.arange(6.0).reshape(shape[::-1]).T, copy="pack")
+    for each in (data, packed):
+        assert each.shape == shape
+        ctx.submit(lambda x: np.multiply(x, 2, out=x), each.rw(), place=stf.exec_place.device(1))
+        assert ctx.wait(each).shape == shape
+    with ctx.task(data.read()) as t:
+        assert t[0].shape == t.args_cai().shape == shape
+        assert np.from_dlpack(t.args_cai()).shape == shape
+    ctx.finalize()
+    assert source.ravel().tolist() == [0, 2, 4, 6, 8, 10]
 
 
 STRIDED = {

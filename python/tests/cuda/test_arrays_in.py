@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays in: device arrays as data, by the CUDA Array Interface and by DLPack."""
 
+import ctypes
 import gc
 
 import millstream as stf
 import numpy as np
 import pytest
-from cuda_driver import DeviceArray
+from cuda_driver import LEGACY, DeviceArray
 from dlpack_capsule import COPIED, CPU, CUDA, CUDA_HOST, CUDA_MANAGED, READONLY, Exporter
 
 COUNT = 200
@@ -144,6 +145,48 @@ def test_managed_memory_is_everybodys(ctx, machine, driver):
         assert t.get_arg(0) == pointer
         driver.scale(t.stream_ptr(), pointer, 3, COUNT)
     assert ctx.wait(data).tolist() == [3] * COUNT
+
+
+def test_numpy_array_over_managed_memory_can_be_said_to_be_managed(ctx, machine, driver):
+    if "managed" not in machine.capabilities:
+        pytest.skip("needs managed memory")
+    pointer = driver.allocate_managed(8 * COUNT)
+    array = np.frombuffer((ctypes.c_double * COUNT).from_address(pointer))
+    array[:] = 2
+    data = ctx.logical_data(array, stf.data_place.managed())
+    with ctx.task(data.rw(stf.data_place.managed())) as t:
+        assert t.get_arg(0) == pointer
+        driver.scale(t.stream_ptr(), pointer, 3, COUNT)
+    assert ctx.wait(data).tolist() == [6] * COUNT
+    with pytest.raises(ValueError, match="leave dplace out"):
+        ctx.logical_data(np.ones(3), stf.data_place.managed())
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_bare_capsules_of_device_memory_come_behind_the_default_stream(ctx, driver, versioned):
+    array, pointer = exporter_of(driver, np.ones(COUNT), versioned=versioned)
+    driver.spin(LEGACY)
+    driver.fill(LEGACY, pointer, 4, COUNT)
+    options = {"max_version": (1, 0)} if versioned else {}
+    data = ctx.logical_data(array.__dlpack__(**options))
+    with ctx.task(data.rw()) as t:
+        assert t.get_arg(0) == pointer
+        driver.scale(t.stream_ptr(), pointer, 2, COUNT)
+    assert ctx.wait(data).tolist() == [8] * COUNT
+    ctx.finalize()
+    del data, t
+    gc.collect()
+
+
+def test_bare_capsules_need_a_machine_that_has_their_memory(host, ctx, driver):
+    array, _ = exporter_of(driver, np.ones(3))
+    with stf.context(machine=host) as other:
+        with pytest.raises(ValueError, match="memory of a GPU"):
+            other.logical_data(array.__dlpack__(max_version=(1, 0)))
+    elsewhere = Exporter(8, (1,), np.dtype("f8"), (10, 0))
+    with pytest.raises(ValueError, match="device type 10"):
+        ctx.logical_data(elsewhere.__dlpack__(max_version=(1, 0)))
+    assert (array.released, elsewhere.released) == (1, 1)
 
 
 def test_page_locked_memory_is_the_hosts(ctx, driver):
