@@ -493,7 +493,7 @@ class context:
 
     def host_launch(self, *deps: dep, fn: Callable[..., object], args: Iterable[object] | None = None, symbol: str | None = None) -> None:
         """
-        `submit` to a worker thread of the host: `fn` gets NumPy arrays (read-only for `read` accesses), then `args`. It may take long.
+        `submit` to a worker thread of the host: `fn` gets NumPy arrays (read-only for `read` accesses), then `args`. It may take long, and may use a GPU and wait for it. A task for a GPU that comes after it begins when it has ended, and that call returns then.
         """
 
     def wait(self, ld: millstream.logical_data) -> numpy.typing.NDArray[Any] | None:
@@ -503,7 +503,7 @@ class context:
 
     def fence(self) -> int:
         """
-        Number of a stream that ends when everything submitted so far has ended, on a caller's stream that one. Does not block; see `synchronize`.
+        Number of a stream that ends when everything submitted so far has ended, on a caller's stream that one. Does not block, but on a GPU machine until the host functions submitted so far have ended; see `synchronize`.
         """
 
     def check_errors(self) -> None:
