@@ -28,6 +28,8 @@ namespace millstream::core {
 class context;
 class data;
 class open_task;
+struct blocked_thread;
+struct notice_positions;
 }  // namespace millstream::core
 
 namespace millstream::inline v1 {
@@ -189,6 +191,59 @@ struct failure {
 /// (std::rethrow_if_nested) and lists all of them in its text.
 MILLSTREAM_API void raise(const std::vector<failure>& failures);
 
+/// Tasks by number, both ends included.
+struct task_range {
+  std::uint64_t first = 0;
+  std::uint64_t last = ~std::uint64_t{0};
+};
+
+/// What a notice says.
+struct notice_outcome {
+  /// Null = all that was asked for has ended, and the content is there. Else error(poisoned) for
+  /// content that a failed task was to write, error(unavailable) at the end of the process, or the
+  /// error of the device.
+  std::exception_ptr why;
+  std::uint64_t failed_task = 0;  ///< number of the failed task, if poisoned
+  std::uint64_t last_task = 0;    ///< number of the last task submitted before the notice was made
+};
+
+/// Somebody who is told once that something has ended; see `untyped_context::notify`.
+class MILLSTREAM_API notice {
+ public:
+  notice() = default;
+  notice(const notice&) = delete;
+  notice& operator=(const notice&) = delete;
+  virtual ~notice() = default;
+  /// On the one thread of the process that tells, with none of the library's locks held; others
+  /// wait for it, so it should be short. It may use the library, but not wait for a notice.
+  virtual void ended(const notice_outcome& how) noexcept = 0;
+};
+
+/// What has to end before a notice is told. Any thread.
+class MILLSTREAM_API notice_ticket {
+ public:
+  notice_ticket() = default;
+  explicit notice_ticket(std::shared_ptr<const core::notice_positions> positions) noexcept
+      : positions_(std::move(positions)) {}
+
+ private:
+  friend class notice_wait;
+  std::shared_ptr<const core::notice_positions> positions_;
+};
+
+/// Lives while its thread blocks, by its own means, until a notice was told. The constructor throws
+/// error(deadlock) if that would never be: in a listener, or in a body that has to end first.
+class MILLSTREAM_API notice_wait {
+ public:
+  explicit notice_wait(const notice_ticket& what);
+  ~notice_wait();
+  notice_wait(const notice_wait&) = delete;
+  notice_wait& operator=(const notice_wait&) = delete;
+
+ private:
+  std::unique_ptr<core::blocked_thread> state_;
+};
+
 struct context_options {
   machine on{};
   /// Checker mode, on machines whose instances are host memory: what a task only reads must come
@@ -292,18 +347,31 @@ class MILLSTREAM_API untyped_context {
   /// Blocks until the content is known and copies `data.bytes()` bytes to `to` (nothing for a
   /// token). Throws error(poisoned), error(not_written). Does not look at failures.
   void read_back(const untyped_data& data, void* to);
-  /// Blocks until all tasks and host functions ended, those submitted meanwhile included; writes
-  /// back; lets go of the data. The second call does nothing. Does not look at failures. On a
-  /// caller's stream it does not block: all that is queued there instead, and the user's buffers
-  /// are held until the context is dropped and the stream has passed.
-  /// Throws error(usage) while a task is open and error(deadlock) from inside a body of this
-  /// context, before anything changed.
+  /// Tells `told` when all tasks that were submitted or ended so far have ended. Does not block.
+  /// Listeners are told one after the other; `finish` waits for those of its context. Throws
+  /// error(usage) while the caller's stream is captured.
+  [[nodiscard]] notice_ticket notify(std::unique_ptr<notice> told);
+  /// Copies the content of now to `to` (`data.bytes()` bytes, which `told` keeps alive; null copies
+  /// nothing) and then tells `told`. A reader like a task: it may block while another thread has a
+  /// task open that writes, and throws error(usage) if this thread has, error(not_written).
+  [[nodiscard]] notice_ticket fetch(const untyped_data& data, void* to,
+                                    std::unique_ptr<notice> told);
+  /// Blocks until all tasks and host functions ended and all notices were told, those of meanwhile
+  /// included; writes back; lets go of the data. The second call does nothing. Does not look at
+  /// failures. On a caller's stream it does not block: all that is queued there instead, and the
+  /// user's buffers are held until the context is dropped and the stream has passed. Throws
+  /// error(usage) while a task is open and error(deadlock) from inside a body of this context, or a
+  /// listener where notices are left, before anything changed.
   void finish();
   /// Blocks until what was submitted so far, and what that submits, has ended. Throws
   /// error(deadlock) from inside a body of this context.
   void drain();
   /// Failures not yet handed out, in submission order, oldest first; at most `most`.
   [[nodiscard]] std::vector<failure> take_failures(std::size_t most = ~std::size_t{0});
+  /// The same for some tasks, without handing them out: others get them, too, until
+  /// `mark_failures_seen`.
+  [[nodiscard]] std::vector<failure> look_at_failures(task_range of) const;
+  void mark_failures_seen(const std::vector<std::uint64_t>& task_ids) noexcept;
 
   /// finish() + raise(take_failures()).
   void finalize();

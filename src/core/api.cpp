@@ -35,13 +35,14 @@ task_dep writing(const untyped_data& what, access_mode mode, data_place place, s
                         " is not allowed: use read(), or register a writable buffer"));
 }
 
-void check_owns(const untyped_context& in, const untyped_data& what) {
+void check_owns(const untyped_context& in, const untyped_data& what, const char* call) {
   if (in.owns(what)) return;
-  if (!what) throw error(errc::invalid_value, "wait was called with a handle without data");
-  throw error(errc::invalid_value,
-              base::cat("wait was called with ", locked_name(*what.state()),
-                        ", which belongs to a different context; wait in the context that has "
-                        "it"));
+  if (!what) {
+    throw error(errc::invalid_value, base::cat(call, " was called with a handle without data"));
+  }
+  throw error(errc::invalid_value, base::cat(call, " was called with ", locked_name(*what.state()),
+                                             ", which belongs to a different context; ", call,
+                                             " in the context that has it"));
 }
 
 }  // namespace
@@ -139,14 +140,25 @@ void untyped_context::order(std::uint64_t later, std::uint64_t queue) {
 
 void untyped_context::await_content(const untyped_data& what) {
   core::context& here = engine();
-  check_owns(*this, what);
+  check_owns(*this, what, "wait");
   here.await_content(*what.state());
 }
 
 void untyped_context::read_back(const untyped_data& what, void* to) {
   core::context& here = engine();
-  check_owns(*this, what);
+  check_owns(*this, what, "wait");
   here.read_back(*what.state(), to);
+}
+
+notice_ticket untyped_context::notify(std::unique_ptr<notice> told) {
+  return engine().notify(std::move(told));
+}
+
+notice_ticket untyped_context::fetch(const untyped_data& what, void* to,
+                                     std::unique_ptr<notice> told) {
+  core::context& here = engine();
+  check_owns(*this, what, "get");
+  return here.fetch(*what.state(), to, std::move(told));
 }
 
 core::context& untyped_context::engine() const {
@@ -162,6 +174,12 @@ void untyped_context::drain() {
 }
 std::vector<failure> untyped_context::take_failures(std::size_t most) {
   return engine().failures().take(most);
+}
+std::vector<failure> untyped_context::look_at_failures(task_range of) const {
+  return engine().failures().look(of);
+}
+void untyped_context::mark_failures_seen(const std::vector<std::uint64_t>& task_ids) noexcept {
+  if (state_ != nullptr) state_->failures().mark_seen(task_ids);
 }
 void untyped_context::finalize() {
   finish();

@@ -20,6 +20,7 @@
 #include "core/lanes.hpp"
 #include "core/machine.hpp"
 #include "core/memory.hpp"
+#include "core/notifier.hpp"
 #include "core/plan.hpp"
 #include "core/ranges.hpp"
 
@@ -49,6 +50,7 @@ struct host_wait_text {
   const char* who;
   const char* way_out;
 };
+[[nodiscard]] std::string deadlock_text(const host_wait_text& text);
 
 /// Which versions a task on a device made out of which, while host functions
 /// were unfinished.
@@ -84,6 +86,8 @@ class context : public std::enable_shared_from_this<context> {
   void order(std::uint64_t later, std::uint64_t queue);
   void await_content(data& what);
   void read_back(data& what, void* to);
+  [[nodiscard]] notice_ticket notify(std::unique_ptr<notice> told);
+  [[nodiscard]] notice_ticket fetch(data& what, void* to, std::unique_ptr<notice> told);
   void finish();
   /// Blocks until no lane has anything left, what bodies submit meanwhile included.
   void drain();
@@ -143,6 +147,9 @@ class context : public std::enable_shared_from_this<context> {
   void spread_poison(const lock& held);
   /// Without the lock: something in a host lane has ended, where device queues do not run jobs.
   void host_lane_ended() noexcept;
+  /// For the notifier: takes the marks back, and says how it ended.
+  [[nodiscard]] notice_outcome settle(pending_notice& ended, std::exception_ptr broken) noexcept;
+  void count_notice_told() noexcept;
   /// Tells the listener. Under the lock.
   void report(const plan& of);
   [[nodiscard]] trace_listener* listener() const noexcept { return options_.listener.get(); }
@@ -203,8 +210,19 @@ class context : public std::enable_shared_from_this<context> {
   void copy_out(lock& held, data& what, void* to);
   [[nodiscard]] memory_block take_block(place_index place, std::size_t bytes, lane_index order);
   [[nodiscard]] std::unique_ptr<backend::event> take_event();
-  [[nodiscard]] plan plan_of_wait(const task_dep& dep);
+  [[nodiscard]] plan plan_of_wait(const task_dep& dep, const char* reader);
+  [[nodiscard]] completion_set before_content(lock& held, plan& of);
   void await_content(lock& held, plan& of);
+
+  // notices.cpp
+  void check_not_recorded(const char* call) const;
+  [[nodiscard]] notice_ticket watch(const lock& held, const completion_set& what,
+                                    pending_notice&& fresh);
+  [[nodiscard]] completion_set queue_fetch(data& what, std::uint64_t version, void* to,
+                                           const completion_set& before);
+  [[nodiscard]] lane_index fetch_lane(place_index place, const completion_set& before);
+  void check_may_await_notices() const;
+  [[nodiscard]] bool await_notices(lock& held);
 
   // pages.cpp
   [[nodiscard]] bool has_copies_by_pages() const noexcept;
@@ -215,6 +233,7 @@ class context : public std::enable_shared_from_this<context> {
 
   // lifetime.cpp
   void drain_lanes(lock& held);
+  void drain_all(lock& held);
   void begin_finish(const lock& held);
   void finish_on_stream(lock& held);
   void write_back_all(bool guarded);
@@ -251,6 +270,8 @@ class context : public std::enable_shared_from_this<context> {
   std::vector<derivation> derivations_;
   std::vector<std::shared_ptr<void>> kept_;  // owners of buffers that the caller's stream may use
   std::vector<std::unique_ptr<backend::event>> events_;
+  std::size_t notices_ = 0;  // not told yet
+  std::condition_variable notices_changed_;
   context_stats counts_;
   std::atomic<std::uint64_t> skipped_{0};
   std::atomic<std::uint64_t> failed_{0};

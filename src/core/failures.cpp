@@ -20,6 +20,20 @@ std::string describe(const failure& what) {
   return text;
 }
 
+bool is_earlier(const failed_task* a, const failed_task* b) {
+  return a->task_id < b->task_id;
+}
+
+std::vector<failure> to_failures(const std::vector<const failed_task*>& found) {
+  std::vector<failure> made;
+  made.reserve(found.size());
+  for (const failed_task* each : found) {
+    made.push_back({each->cause, each->task_id, each->task, each->data, each->site,
+                    each->skipped.load(std::memory_order_relaxed)});
+  }
+  return made;
+}
+
 }  // namespace
 
 failed_task* failure_list::add(std::exception_ptr cause, std::uint64_t task_id, std::string task,
@@ -36,21 +50,36 @@ failed_task* failure_list::add(std::exception_ptr cause, std::uint64_t task_id, 
 }
 
 std::vector<failure> failure_list::take(std::size_t most) {
-  std::vector<failure> taken;
   const std::scoped_lock hold(mutex_);
   std::vector<failed_task*> fresh;
   for (failed_task& each : all_) {
     if (!each.handed_out) fresh.push_back(&each);
   }
-  std::sort(fresh.begin(), fresh.end(),
-            [](const failed_task* a, const failed_task* b) { return a->task_id < b->task_id; });
+  std::sort(fresh.begin(), fresh.end(), is_earlier);
   if (fresh.size() > most) fresh.resize(most);
-  for (failed_task* each : fresh) {
+  for (failed_task* each : fresh)
     each->handed_out = true;
-    taken.push_back({each->cause, each->task_id, each->task, each->data, each->site,
-                     each->skipped.load(std::memory_order_relaxed)});
+  return to_failures({fresh.begin(), fresh.end()});
+}
+
+std::vector<failure> failure_list::look(task_range of) const {
+  const std::scoped_lock hold(mutex_);
+  std::vector<const failed_task*> fresh;
+  for (const failed_task& each : all_) {
+    const bool meant = of.first <= each.task_id && each.task_id <= of.last;
+    if (meant && !each.handed_out) fresh.push_back(&each);
   }
-  return taken;
+  std::sort(fresh.begin(), fresh.end(), is_earlier);
+  return to_failures(fresh);
+}
+
+void failure_list::mark_seen(const std::vector<std::uint64_t>& task_ids) noexcept {
+  const std::scoped_lock hold(mutex_);
+  for (failed_task& each : all_) {
+    if (std::find(task_ids.begin(), task_ids.end(), each.task_id) != task_ids.end()) {
+      each.handed_out = true;
+    }
+  }
 }
 
 std::size_t failure_list::pending() const {

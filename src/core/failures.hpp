@@ -34,6 +34,10 @@ class failure_list {
   failed_task* add(std::exception_ptr cause, std::uint64_t task_id, std::string task,
                    std::string data, source_site site, bool known);
   [[nodiscard]] std::vector<failure> take(std::size_t most);
+  /// The same for tasks of that range, and they may be handed out again.
+  [[nodiscard]] std::vector<failure> look(task_range of) const;
+  /// Those are not handed out any more.
+  void mark_seen(const std::vector<std::uint64_t>& task_ids) noexcept;
   [[nodiscard]] std::size_t pending() const;
 
  private:

@@ -16,6 +16,8 @@ namespace {
 // Host functions may take long, so they get more lanes than a device, which
 // keeps itself busy.
 constexpr int host_lanes = 8;
+// Those for copies that must not come behind them included.
+constexpr std::size_t most_host_lanes = 32;
 
 void merge(std::vector<std::uint64_t>& into, const std::vector<std::uint64_t>& from) {
   if (into.size() < from.size()) into.resize(from.size(), 0);
@@ -136,6 +138,16 @@ lane_index lane_set::from_pool(place_index place) {
     if (!lanes_[pool.lanes[pool.next]]->parked) return pool.lanes[pool.next];
   }
   pool.lanes.push_back(open(place));
+  return pool.lanes.back();
+}
+
+lane_index lane_set::idle_host_lane() {
+  place_pool& pool = pool_of(host_place);
+  for (const lane_index each : pool.lanes) {
+    if (is_done(tail(each))) return each;
+  }
+  if (pool.lanes.size() >= most_host_lanes) return from_pool(host_place);
+  pool.lanes.push_back(open(host_place));
   return pool.lanes.back();
 }
 

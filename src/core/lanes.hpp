@@ -75,6 +75,11 @@ class lane_set {
   /// back, as what it would wait for may be itself; what it submits goes to a
   /// lane that is parked, which others keep away from.
   [[nodiscard]] lane_index choose(place_index place, const completion_set& before);
+  /// The lane of that place whose tail, not ended, is the newest of `before`, or `no_lane`.
+  [[nodiscard]] lane_index newest_tail(place_index place, const completion_set& before) const;
+  /// A lane of the host side with nothing left to do, as far as that is known. If all are busy one
+  /// more is opened, up to a limit; then one in turn.
+  [[nodiscard]] lane_index idle_host_lane();
   /// Makes the caller's stream lane 0 (before any other): all lanes opened later come after its
   /// tail of now. Throws as machine::adopt.
   void adopt_caller(std::uint64_t stream);
@@ -135,7 +140,6 @@ class lane_set {
   };
   [[nodiscard]] place_pool& pool_of(place_index place);
   [[nodiscard]] lane_index from_pool(place_index place);
-  [[nodiscard]] lane_index newest_tail(place_index place, const completion_set& before) const;
   [[nodiscard]] lane_index parked_lane(place_index place);
   void park(lane_index which) noexcept;
   [[nodiscard]] bool is_unfinished(lane_index host, std::uint64_t up_to) const noexcept;

@@ -290,6 +290,13 @@ void context::drain_lanes(lock& held) {
   }
 }
 
+// What host functions and listeners submit is waited for, too.
+void context::drain_all(lock& held) {
+  do {
+    drain_lanes(held);
+  } while (await_notices(held));
+}
+
 void context::check_no_open_task() const {
   if (open_count_ == 0) return;
   for (const data* each : all_data_) {
@@ -318,7 +325,8 @@ void context::finish() {
     }
     if (phase_ == phase::live) {
       check_no_open_task();
-      drain_lanes(held);
+      check_may_await_notices();
+      drain_all(held);
       check_no_open_task();
       // A second thread may have finished meanwhile.
       if (phase_ == phase::live) begin_finish(held);
@@ -494,12 +502,13 @@ namespace millstream::inline v1 {
 void shut_down(unsigned limit_ms) noexcept {
   using clock = std::chrono::steady_clock;
   core::mark_shut_down();
+  core::hurry_notices();
   core::drain_retired();
   const auto limit = clock::now() + std::chrono::milliseconds(limit_ms);
   const core::blocking_section blocking;
   // Jobs end at unknown times on several machines, and this happens once per
   // process: polling is enough.
-  while (core::running_jobs() > 0 && clock::now() < limit) {
+  while ((core::running_jobs() > 0 || !core::are_notices_told()) && clock::now() < limit) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }

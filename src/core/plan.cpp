@@ -92,11 +92,11 @@ bool plan::writes_any() const noexcept {
 }
 
 const char* plan::call() const noexcept {
-  return is_wait ? "wait" : to_string(kind);
+  return reader != nullptr ? reader : to_string(kind);
 }
 
 std::string plan::name() const {
-  if (is_wait) return "wait";
+  if (reader != nullptr) return reader;
   if (!symbol.empty()) return base::cat("task ", base::quoted(symbol));
   return id == 0 ? std::string("task") : base::cat("task ", id);
 }

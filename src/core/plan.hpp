@@ -41,7 +41,7 @@ struct plan {
   task_kind kind = task_kind::task;
   std::string_view symbol;
   source_site site;
-  bool is_wait = false;  // no task, but a read by `wait`
+  const char* reader = nullptr;  // no task, but a read by that call, "wait"
   place_index exec = host_place;
   lane_index lane = no_lane;
   base::small_vector<access, 8> accesses;
@@ -49,7 +49,7 @@ struct plan {
   std::vector<untyped_data> shared;  // keeps the data of shared accesses
 
   [[nodiscard]] bool writes_any() const noexcept;
-  /// What the user called: "submit", "task", "wait".
+  /// What the user called: "submit", "task", "wait", "get".
   [[nodiscard]] const char* call() const noexcept;
   /// "task 'x'", "task 'x' (file:12)", "task 12", "wait".
   [[nodiscard]] std::string name() const;

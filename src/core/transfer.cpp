@@ -82,20 +82,6 @@ class end_job final : public backend::job {
 
 constexpr host_wait_text self_wait{"a wait", "wait after that body has ended"};
 
-std::string deadlock_text(const host_wait_text& text) {
-  const std::string running = running_task_name();
-  if (running.empty()) {
-    return base::cat(text.who, " would wait for work that waits for this thread; ", text.way_out);
-  }
-  return base::cat(text.who, " inside ", running, " would wait for that body itself; ",
-                   text.way_out);
-}
-
-struct host_wait {
-  std::unique_ptr<backend::event> event;
-  completion reached;
-};
-
 /// A copy between a packed block and a buffer that is not packed. `request` has the addresses of
 /// both and the bytes of the packed one.
 struct scattered {
@@ -143,6 +129,15 @@ backend::status scatter_copy(backend::queue& queue, const strided& area,
 }
 
 }  // namespace
+
+std::string deadlock_text(const host_wait_text& text) {
+  const std::string running = running_task_name();
+  if (running.empty()) {
+    return base::cat(text.who, " would wait for work that waits for this thread; ", text.way_out);
+  }
+  return base::cat(text.who, " inside ", running, " would wait for that body itself; ",
+                   text.way_out);
+}
 
 // Times of copies and fills are known where queues run jobs; elsewhere they
 // stay 0.
@@ -346,14 +341,28 @@ void context::order(std::uint64_t later, std::uint64_t queue) {
   events_.push_back(std::move(mark));
 }
 
-plan context::plan_of_wait(const task_dep& dep) {
+plan context::plan_of_wait(const task_dep& dep, const char* reader) {
   check_process();
   task_spec spec;
   spec.deps = {&dep, 1};
   plan of = make_plan(*this, spec);
-  of.is_wait = true;
+  of.reader = reader;
   of.accesses[0].place = host_place;
   return of;
+}
+
+// What has to end before the content can be read. Unlocks while open tasks are in the way.
+completion_set context::before_content(lock& held, plan& of) {
+  do {
+    wait_for_open_tasks(held, of);
+  } while (add_shared(of));
+  check_contents(of);
+  completion_set before;
+  for (std::size_t i = 1; i < of.accesses.size(); ++i)
+    bring_home(*of.accesses[i].what, before);
+  collect(of.accesses[0], before);
+  before.add(of.accesses[0].what->writer);
+  return before;
 }
 
 // If another thread wrote meanwhile, that is the content now.
@@ -361,16 +370,7 @@ void context::await_content(lock& held, plan& of) {
   check_live(held, "wait");
   const data& what = *of.accesses[0].what;
   for (;;) {
-    do {
-      wait_for_open_tasks(held, of);
-    } while (add_shared(of));
-    check_contents(of);
-    completion_set before;
-    for (std::size_t i = 1; i < of.accesses.size(); ++i)
-      bring_home(*of.accesses[i].what, before);
-    collect(of.accesses[0], before);
-    before.add(what.writer);
-    wait_on_host(held, before, self_wait);
+    wait_on_host(held, before_content(held, of), self_wait);
     check_live(held, "wait");
     if (what.version == of.accesses[0].version) break;
   }
@@ -384,7 +384,7 @@ void context::await_content(lock& held, plan& of) {
 void context::await_content(data& what) {
   what.add_handle();
   const task_dep dep{untyped_data::adopt(&what), access_mode::read, {}, {}};
-  plan of = plan_of_wait(dep);
+  plan of = plan_of_wait(dep, "wait");
   lock held(mutex_);
   await_content(held, of);
 }
@@ -392,7 +392,7 @@ void context::await_content(data& what) {
 void context::read_back(data& what, void* to) {
   what.add_handle();
   const task_dep dep{untyped_data::adopt(&what), access_mode::read, {}, {}};
-  plan of = plan_of_wait(dep);
+  plan of = plan_of_wait(dep, "wait");
   std::vector<std::shared_ptr<void>> dropped;
   lock held(mutex_);
   // The content first, then the copy: an interrupt finds nothing that still writes to `to`.
