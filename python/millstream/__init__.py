@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from millstream._errors import UnimplementedError as UnimplementedError
     from millstream._errors import UnsupportedError as UnsupportedError
     from millstream._errors import UsageError as UsageError
+    from millstream._future import Future as Future
     from millstream._stream import CudaStream as CudaStream
     from millstream.paths import get_include_paths as get_include_paths
     from millstream.paths import get_library_dir as get_library_dir
@@ -117,6 +118,7 @@ _NAMES = {
         "UnsupportedError",
         "UsageError",
     ),
+    "millstream._future": ("Future",),
     "millstream._stream": ("CudaStream",),
     "millstream.paths": (
         "get_include_paths",

@@ -265,12 +265,35 @@ class logical_data:
         The context of the datum as an object that does all but `finalize`, which is a UsageError; `with` does not finalize it either.
         """
 
+    def get(self) -> millstream.Future[numpy.typing.NDArray[Any]]:
+        """
+        A future of the content as the tasks submitted so far leave it: a new NumPy array of the same shape and dtype, None for a token. Later tasks do not change it. Does not block, unless another thread has a task open that writes the data. It raises what the failed task raised if nobody has seen that, else PoisonedError; errors that have nothing to do with the data are left to others. NotWrittenError, OutOfMemoryError, and UsageError after `finalize`, at once.
+        """
+
     def empty_like(self) -> logical_data:
         """
         New data of the same context, shape and dtype, without content and name; of a token, another token.
         """
 
     def __repr__(self) -> str: ...
+
+class future_wait:
+    """Entered by a thread that waits for a future."""
+
+    def __enter__(self) -> None:
+        """DeadlockError if the wait would never end."""
+
+    def __exit__(self, *_: object) -> None:
+        """The wait is over."""
+
+class future_ticket:
+    """What has to end before a future is done."""
+
+    def check(self) -> None:
+        """UnavailableError in a forked child."""
+
+    def blocked(self) -> future_wait:
+        """For the time of a wait."""
 
 class view_lease:
     """How long the views of one task are valid."""
@@ -499,6 +522,11 @@ class context:
     def wait(self, ld: millstream.logical_data) -> numpy.typing.NDArray[Any] | None:
         """
         Blocks until the content of `ld` is known and gives a copy; None for a token. Raises what tasks raised and nobody has seen yet: one as itself, several as an ExceptionGroup. PoisonedError, NotWrittenError, OutOfMemoryError. Other threads run, Ctrl-C works, and the context goes on.
+        """
+
+    def done(self) -> millstream.Future[None]:
+        """
+        A future of all tasks that were submitted or ended so far (not of tasks that are open, nor of what those tasks submit later). Does not block. Its value is None; it raises what these tasks raised and nobody has seen when it completes: one as itself, several as an ExceptionGroup. UsageError after `finalize` and while the caller's stream is being captured.
         """
 
     def fence(self) -> int:

@@ -138,10 +138,20 @@ def _add_note(exception: BaseException, note: str) -> None:
         vars(exception)["__notes__"] = [*getattr(exception, "__notes__", []), note]
 
 
+def _renew_note(exception: BaseException, note: str) -> None:
+    """The same for a note on a failed task, in place of an earlier one on the same.
+
+    A future has added it if nobody asked that for the exception.
+    """
+    start = note.partition(" failed")[0] + " failed"
+    notes = [each for each in getattr(exception, "__notes__", []) if not each.startswith(start)]
+    vars(exception)["__notes__"] = [*notes, note]
+
+
 def _combine(failures: list[tuple[BaseException, str]]) -> BaseException:
     """One exception for all failures: the only one with its note, or a group in the order given."""
     for exception, note in failures:
-        _add_note(exception, note)
+        _renew_note(exception, note)
     if len(failures) == 1:
         return failures[0][0]
     group: BaseException = BaseExceptionGroup(

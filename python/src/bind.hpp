@@ -11,6 +11,7 @@ void bind_body(nb::module_& core);
 void bind_context(nb::module_& core);
 void bind_data(nb::module_& core);
 void bind_errors(nb::module_& core);
+void bind_future(nb::module_& core);
 void bind_interpreter(nb::module_& core);
 void bind_machine(nb::module_& core);
 void bind_memory(nb::module_& core);

@@ -14,6 +14,7 @@
 #include "caller.hpp"
 #include "convert.hpp"
 #include "data.hpp"
+#include "future.hpp"
 #include "resources.hpp"
 #include "task.hpp"
 #include "trace.hpp"
@@ -423,6 +424,18 @@ void bind_working(nb::class_<py_context>& type) {
            "ExceptionGroup. PoisonedError, NotWrittenError, OutOfMemoryError. Other threads run, "
            "Ctrl-C works, and "
            "the context goes on.")
+      .def(
+          "done",
+          [](py_context& self) {
+            check_live(*self.state, "done()");
+            return future_of_all(self.state);
+          },
+          nb::sig("def done(self) -> millstream.Future[None]"),
+          "A future of all tasks that were submitted or ended so far (not of tasks that are open, "
+          "nor of what those tasks submit later). Does not block. Its value is None; it raises "
+          "what these tasks raised and nobody has seen when it completes: one as itself, several "
+          "as an ExceptionGroup. UsageError after `finalize` and while the caller's stream is "
+          "being captured.")
       .def("fence", &fence,
            "Number of a stream that ends when everything submitted so far has ended, on a caller's "
            "stream that one. Does not block, but on a GPU machine until the host functions "

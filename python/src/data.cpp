@@ -11,6 +11,7 @@
 #include "caller.hpp"
 #include "convert.hpp"
 #include "errors.hpp"
+#include "future.hpp"
 #include "source.hpp"
 
 namespace millstream::python {
@@ -290,6 +291,19 @@ void bind_data(nb::module_& core) {
           nb::sig("def borrow_ctx_handle(self) -> context"),
           "The context of the datum as an object that does all but `finalize`, which is a "
           "UsageError; `with` does not finalize it either.")
+      .def(
+          "get",
+          [](const py_data& self) {
+            check_live(*self.state, "logical_data.get()");
+            return future_of_content(self);
+          },
+          nb::sig("def get(self) -> millstream.Future[numpy.typing.NDArray[typing.Any]]"),
+          "A future of the content as the tasks submitted so far leave it: a new NumPy array of "
+          "the same shape and dtype, None for a token. Later tasks do not change it. Does not "
+          "block, unless another thread has a task open that writes the data. It raises what the "
+          "failed task raised if nobody has seen that, else PoisonedError; errors that have "
+          "nothing to do with the data are left to others. NotWrittenError, OutOfMemoryError, and "
+          "UsageError after `finalize`, at once.")
       .def("empty_like", &empty_like, nb::sig("def empty_like(self) -> logical_data"),
            "New data of the same context, shape and dtype, without content and name; of a token, "
            "another token.")

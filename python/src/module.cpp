@@ -19,6 +19,7 @@ NB_MODULE(_core, core) {
   bind_memory(core);
   bind_access(core);
   bind_data(core);
+  bind_future(core);
   bind_view(core);
   bind_task(core);
   bind_body(core);
