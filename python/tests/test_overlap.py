@@ -113,6 +113,15 @@ def test_readers_may_overlap(ctx):
         ctx.logical_data(array, name="writer")
 
 
+def test_read_only_views_of_the_same_elements_are_one_datum(ctx):
+    array = np.zeros(10)
+    first = overlapping(ctx, array, name="writable")
+    views = [overlapping(ctx, frozen(array), name=name) for name in ("a", "b")]
+    assert [each.readonly for each in (first, *views)] == [False, True, True]
+    assert [each.symbol for each in views] == ["a", "a"]
+    assert overlapping(ctx, array).symbol == "writable"
+
+
 @pytest.mark.host_devices
 def test_writes_are_seen_in_a_read_only_view(ctx):
     array = np.zeros(10)

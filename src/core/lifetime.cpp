@@ -133,8 +133,7 @@ data* context::register_data(const registration& what) {
   const lock held(mutex_);
   check_live(held, "logical_data");
   collect_retired(dropped);
-  if (data* same = what.bytes > 0 ? ranges_.find_same(area) : nullptr;
-      same != nullptr && same->readonly == readonly) {
+  if (data* same = what.bytes > 0 ? ranges_.find_same(area, readonly) : nullptr) {
     if (what.producer) order_behind(*same, *what.producer);
     same->add_handle();
     if (same->symbol.empty()) same->symbol = what.symbol;

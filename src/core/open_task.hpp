@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <millstream/untyped.hpp>
@@ -49,6 +50,10 @@ class open_task {
   void adopt(const context::lock& held, plan&& started);
   /// The other half, when the body has returned.
   void end_adopted(context::lock& held, std::exception_ptr failed);
+  /// The handles of the plan, which must not end under the context's lock.
+  [[nodiscard]] std::vector<untyped_data> release_shared() noexcept {
+    return std::move(plan_.shared);
+  }
 
   [[nodiscard]] lane_index lane() const noexcept { return plan_.lane; }
   [[nodiscard]] body_call call_on(std::uint64_t queue) const noexcept;

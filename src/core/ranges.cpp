@@ -22,10 +22,11 @@ bool range_registry::overlap(const void* a, std::size_t a_bytes, const void* b,
   return from < other ? other - from < a_bytes : from - other < b_bytes;
 }
 
-data* range_registry::find_same(const strided& area) const {
+data* range_registry::find_same(const strided& area, bool readonly) const {
   const auto [first, last] = ranges_.equal_range(address_of(area.low()));
   for (auto each = first; each != last; ++each) {
-    if (each->second.what->area.is_same(area)) return each->second.what;
+    data* const known = each->second.what;
+    if (known->readonly == readonly && known->area.is_same(area)) return known;
   }
   return nullptr;
 }

@@ -17,8 +17,8 @@ class data;
 /// lock.
 class range_registry {
  public:
-  /// The live datum of exactly these bytes in this order, or null.
-  [[nodiscard]] data* find_same(const strided& area) const;
+  /// The live datum of exactly these bytes in this order, and likewise read-only or not; or null.
+  [[nodiscard]] data* find_same(const strided& area, bool readonly) const;
   /// The live data that have a byte in common with it and do not merely share reading.
   [[nodiscard]] std::vector<data*> find_sharing(const strided& area, bool readonly) const;
   /// Uses `what.area`.

@@ -71,6 +71,7 @@ void context::run_at_once(lock& held, plan& of, body_ptr& work) {
   work.reset();
   held.lock();
   task.end_adopted(held, std::move(failed));
+  of.shared = task.release_shared();
 }
 
 void context::submit(const task_spec& what, body_ptr work) {

@@ -182,7 +182,9 @@ completion context::copy(data& of, const instance& from, void* to, place_index t
   backend::status queued = queue_copy(of, from, to, to_place, on_lane, skip_when);
   const completion end = lanes_.advance(on_lane);
   const bool by_host = lanes_.at(on_lane).place == host_place;
-  if (by_host && (from.place >= 0 || to_place >= 0)) lanes_.at(on_lane).last_move = end.sequence;
+  if (by_host && (of.memory_of(from.place) >= 0 || of.memory_of(to_place) >= 0)) {
+    lanes_.at(on_lane).last_move = end.sequence;
+  }
   if (!queued) {
     of.readers.add(end);  // a part of it may be in the lane
     check(std::move(queued));

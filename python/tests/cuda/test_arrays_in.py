@@ -392,6 +392,15 @@ def test_packed_device_array_waits_for_its_producer(ctx, driver, any_order):
     assert array.memory.get().tolist() == [8, 4, 8, 4, 8, 4]
 
 
+def test_body_may_drop_what_overlaps_its_data(ctx):
+    array = np.zeros(10)
+    kept = [ctx.logical_data(array[:6])]
+    data = ctx.logical_data(array[4:], allow_overlap=True)
+    ctx.submit(lambda view: kept.clear(), data.rw())
+    ctx.finalize()
+    assert kept == []
+
+
 def test_overlapping_device_arrays_have_one_order(ctx, driver, any_order):
     values = np.zeros(12)
     whole = DeviceArray(driver, values)
