@@ -291,3 +291,17 @@ def test_dropping_one_keeps_what_it_wrote(ctx):
     assert ctx.wait(b).tolist() == [6, 6, 1, 1, 1, 1]
     ctx.finalize()
     assert array.tolist() == [5] * 4 + [6, 6] + [1] * 4
+
+
+@pytest.mark.host_devices
+def test_futures_bring_what_others_wrote(ctx):
+    array = np.zeros(10)
+    a, b = overlapping(ctx, array[::2]), overlapping(ctx, array[4:])
+    futures = []
+    for i in range(3):
+        ctx.submit(add(1), a.rw(), place=DEVICES[i % 2])
+        futures.append(b.get())
+        ctx.submit(scale(10), b.rw(), place=DEVICES[1])
+    assert [each.result(timeout=60).tolist() for each in futures] == [
+        [1, 0, 1, 0, 1, 0], [11, 0, 11, 0, 11, 0], [111, 0, 111, 0, 111, 0],
+    ]  # fmt: skip
