@@ -70,6 +70,9 @@ class Gate:
     def open(self):
         self._event.set()
 
+    def is_open(self):
+        return self._event.is_set()
+
     def hold(self, *_):
         self.reached.set()
         assert self._event.wait(LIMIT_S), "the test never opened the gate"

@@ -295,6 +295,24 @@ def test_finalize_waits_for_what_callbacks_submit(machine):
     assert seen == [0, 1, 2, 3, 4]
 
 
+def test_a_callback_that_submits_behind_a_host_function_does_not_wait_for_it(ctx, x, gate):
+    other, hold, submitted = ctx.logical_data(np.zeros(1)), threading.Event(), []
+
+    def callback(_):
+        ctx.submit(lambda a: None, other.rw())  # on a device, behind the host function
+        submitted.append(gate.is_open())
+
+    ctx.host_launch(x.rw(), fn=lambda a: hold.wait(60))
+    x.get().add_done_callback(callback)
+    hold_back(ctx, gate, other)
+    hold.set()
+    assert x.get().result()[0] == 0
+    ctx.token().get().result()  # told after the callback has returned
+    gate.open()
+    ctx.finalize()
+    assert submitted == [False]
+
+
 def in_callback(ctx, gate, call):
     """What `call` raises in a callback, or None."""
     hold_back(ctx, gate)

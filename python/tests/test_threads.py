@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Threads, the interpreter lock, Ctrl-C."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -218,3 +219,34 @@ def test_data_dropped_by_other_threads(ctx):
     run_all([worker] * 4)
     ctx.finalize()
     assert ctx.stats()["tasks"] == 400
+
+
+def test_any_mix_of_threads_and_host_functions_comes_to_an_end(machine):
+    contexts = [stf.context(machine=machine) for _ in range(2)]
+    data = [[ctx.logical_data(np.zeros(1, "i8")) for _ in range(3)] for ctx in contexts]
+
+    def add_one(a):
+        a += 1
+
+    def nested(mine, index):
+        contexts[mine].host_launch(data[mine][index].rw(), fn=add_one)
+        contexts[1 - mine].host_launch(data[1 - mine][index].rw(), fn=add_one)
+        # Refused where two of them would wait for each other.
+        with contextlib.suppress(stf.DeadlockError):
+            contexts[1 - mine].wait(data[1 - mine][(index + 1) % 3])
+
+    def worker(mine):
+        ctx, own = contexts[mine], data[mine]
+        for number in range(20):
+            one = own[number % 3]
+            ctx.host_launch(one.rw(), fn=add_one)
+            ctx.host_launch(fn=nested, args=(mine, number % 3))
+            one.get().add_done_callback(lambda f: ctx.host_launch(fn=int))
+            with ctx.task(HOST, one.rw()) as (a,):
+                a += 1
+            ctx.done().result() if number % 4 == 0 else ctx.wait(one)
+
+    run_all([lambda mine=mine: worker(mine) for mine in (0, 1, 0, 1)])
+    run_all([each.finalize for each in contexts])
+    for each in contexts:
+        each.finalize()

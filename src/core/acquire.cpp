@@ -63,7 +63,7 @@ void context::wait_for_open_tasks(lock& held, const plan& of) {
     const std::uint64_t seen = open_generation_;
     held.unlock();
     {
-      const wait_registration registered(threads, {}, text.c_str());
+      const wait_registration registered({threads, &open_generation_, seen}, {}, text.c_str());
       const blocking_section blocking;
       for (bool changed = false; !changed;) {
         {

@@ -254,7 +254,7 @@ class context : public std::enable_shared_from_this<context> {
   context_options options_;
   mutable std::mutex mutex_;  // guards all below but atomics
   std::condition_variable open_changed_;
-  std::uint64_t open_generation_ = 0;
+  std::atomic<std::uint64_t> open_generation_{0};  // changed under the mutex
   std::size_t open_count_ = 0;
   phase phase_ = phase::live;
   std::uint64_t last_task_ = 0;

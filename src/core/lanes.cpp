@@ -8,6 +8,7 @@
 
 #include "base/fork_guard.hpp"
 #include "base/text.hpp"
+#include "core/notifier.hpp"
 #include "core/wait_graph.hpp"
 
 namespace millstream::core {
@@ -219,7 +220,7 @@ void lane_set::park(lane_index which) noexcept {
 }
 
 lane_index lane_set::parked_lane(place_index place) {
-  if (current_job().owner == nullptr) throw held_back();
+  if (current_job().owner == nullptr && !is_notifier_thread()) throw held_back();
   for (const lane_index each : pool_of(place).lanes) {
     if (lanes_[each]->parked) return each;
   }

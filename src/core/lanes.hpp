@@ -71,9 +71,9 @@ class lane_set {
   /// unfinished host function, directly or behind others: throws held_back
   /// instead. (docs/design/0003: copies behind such a wait stop copies of other
   /// queues, and some calls of the driver return only after it, so that a host
-  /// function that uses the device might wait for itself.) A body cannot be held
-  /// back, as what it would wait for may be itself; what it submits goes to a
-  /// lane that is parked, which others keep away from.
+  /// function that uses the device might wait for itself.) A body or the listener
+  /// of a notice cannot be held back, as what it would wait for may wait for it; what it submits
+  /// goes to a lane that is parked, which others keep away from.
   [[nodiscard]] lane_index choose(place_index place, const completion_set& before);
   /// The lane of that place whose tail, not ended, is the newest of `before`, or `no_lane`.
   [[nodiscard]] lane_index newest_tail(place_index place, const completion_set& before) const;

@@ -15,7 +15,13 @@ struct waiter {
   std::thread::id thread;
   running_job job;  // what the thread executes while it waits
   std::vector<std::thread::id> threads;
+  const std::atomic<std::uint64_t>* generation;  // of the waiting thread's context
+  std::uint64_t seen;
   std::vector<awaited_position> positions;
+
+  [[nodiscard]] bool still_waits_for_threads() const noexcept {
+    return generation != nullptr && *generation == seen;
+  }
 };
 
 struct registry {
@@ -39,7 +45,8 @@ bool holds_up(const running_job& job, const awaited_position& what) noexcept {
 bool waits_for(const waiter& from, const waiter& on) {
   const auto is_thread = [&](std::thread::id id) { return id == on.thread; };
   const auto is_position = [&](const awaited_position& what) { return holds_up(on.job, what); };
-  return std::any_of(from.threads.begin(), from.threads.end(), is_thread) ||
+  return (from.still_waits_for_threads() &&
+          std::any_of(from.threads.begin(), from.threads.end(), is_thread)) ||
          std::any_of(from.positions.begin(), from.positions.end(), is_position);
 }
 
@@ -70,13 +77,11 @@ job_scope::~job_scope() {
   t_job = before_;
 }
 
-wait_registration::wait_registration(std::span<const std::thread::id> threads,
+wait_registration::wait_registration(const awaited_threads& threads,
                                      std::span<const awaited_position> positions,
                                      const char* text) {
-  waiter self{std::this_thread::get_id(),
-              t_job,
-              {threads.begin(), threads.end()},
-              {positions.begin(), positions.end()}};
+  waiter self{std::this_thread::get_id(), t_job,        {threads.all.begin(), threads.all.end()},
+              threads.generation,         threads.seen, {positions.begin(), positions.end()}};
   const std::scoped_lock hold(waits().mutex);
   std::vector<waiter>& all = waits().waiters;
   std::vector<bool> seen(all.size(), false);

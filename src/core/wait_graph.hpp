@@ -3,6 +3,7 @@
 /// could never end is an error instead.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <thread>
@@ -42,14 +43,22 @@ struct awaited_position {
   completion position;
 };
 
+/// Threads whose open tasks are in the way, as long as the number is what was seen: with the end of
+/// an open task it changes, and the waiting thread is about to look again.
+struct awaited_threads {
+  std::span<const std::thread::id> all;
+  const std::atomic<std::uint64_t>* generation = nullptr;
+  std::uint64_t seen = 0;
+};
+
 /// Registers a wait of this thread for as long as the object lives. Throws
 /// error(deadlock, text) from the constructor if the wait would close a cycle
 /// of waiting threads and the jobs they run: then nothing is registered. Takes
 /// a process-wide innermost lock; cheap next to blocking.
 class wait_registration {
  public:
-  wait_registration(std::span<const std::thread::id> threads,
-                    std::span<const awaited_position> positions, const char* text);
+  wait_registration(const awaited_threads& threads, std::span<const awaited_position> positions,
+                    const char* text);
   ~wait_registration();
   wait_registration(const wait_registration&) = delete;
   wait_registration& operator=(const wait_registration&) = delete;
