@@ -166,6 +166,14 @@ def wait_small(ctx: stf.context, data: list[stf.logical_data]) -> Loop:
     return loop
 
 
+def get_small(ctx: stf.context, data: list[stf.logical_data]) -> Loop:
+    def loop(calls: int) -> None:
+        for _ in range(calls):
+            data[0].get().result()
+
+    return loop
+
+
 def open_and_finalize(ctx: stf.context, _: list[stf.logical_data]) -> Loop:
     machine = ctx.machine
 
@@ -200,6 +208,7 @@ ROWS = [
     Row("host_launch, submit only", "host", host_launch_only, calls=0.1),
     Row("submit and run", "host", submit_and_drain, time.perf_counter, 0.1),
     Row("wait, small datum", "host", wait_small, time.perf_counter, 0.01),
+    Row("get, small datum", "host", get_small, time.perf_counter, 0.01),
 ]
 
 

@@ -191,6 +191,20 @@ def test_body_may_submit_to_its_own_context(ctx, x):
     assert seen == ["outer", 6]
 
 
+def test_finalize_waits_for_chains_of_host_functions_that_submit(ctx):
+    seen = []
+
+    def link(left):
+        seen.append(left)
+        if left > 0:
+            ctx.host_launch(fn=link, args=(left - 1,))
+
+    for _ in range(3):
+        ctx.host_launch(fn=link, args=(20,))
+    ctx.finalize()
+    assert sorted(seen) == sorted([*range(21)] * 3)
+
+
 def test_host_function_may_wait_for_what_is_not_behind_it(ctx, x):
     seen = []
     ctx.submit(lambda a: np.add(a, 1, out=a), x.rw(), place=HOST)

@@ -198,6 +198,39 @@ def test_exception_of_a_function_comes_from_finalize_as_itself(host, launch):
     assert seen == [1]
 
 
+def test_finalize_completes_the_rest_before_it_raises(host):
+    good, bad = np.zeros(2), np.zeros(2)
+    watch = weakref.ref(owner := good.view(type("Owner", (np.ndarray,), {})))
+    ctx = stf.context(machine=host)
+    lgood, lbad = ctx.logical_data(owner), ctx.logical_data(bad)
+    ctx.submit(raises(ValueError("boom")), lbad.rw(), symbol="broken")
+    for _ in range(3):
+        ctx.submit(lambda a: np.add(a, 1, out=a), lgood.rw())
+    del owner
+    with pytest.raises(ValueError, match="boom"):
+        ctx.finalize()
+    assert (good.tolist(), bad.tolist()) == ([3, 3], [0, 0])
+    assert watch() is None
+    ctx.finalize()
+    assert ctx.check_errors() is None
+
+
+def test_several_errors_behind_a_failing_block_become_one_note_each(host):
+    def run():
+        with stf.context(machine=host) as ctx:
+            for number in range(2):
+                ctx.host_launch(fn=raises(ValueError(number)), symbol=f"task {number}")
+            raise mine
+
+    mine = RuntimeError("mine")
+    with pytest.raises(RuntimeError, match="mine"):
+        run()
+    assert [f"ValueError: {number}" in note for number, note in enumerate(mine.__notes__)] == [
+        True,
+        True,
+    ]
+
+
 def test_wait_raises_what_nobody_has_seen(ctx, x):
     other = ctx.logical_data(np.zeros(1))
     ctx.submit(raises(KeyError("k")), other.rw())

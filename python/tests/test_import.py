@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What importing the package does and offers."""
 
+import contextlib
+import importlib
+import inspect
+import pkgutil
+import rlcompleter
+
 import millstream as stf
 import pytest
 
@@ -45,15 +51,89 @@ def test_names_of_later_versions_are_absent(name):
     assert not hasattr(stf, name)
 
 
-def test_every_public_name_has_a_docstring():
-    def documented(owner, names):
-        return [name for name in names if not getattr(getattr(owner, name), "__doc__", None)]
+def public_classes():
+    found = [getattr(stf, name) for name in stf.__all__]
+    return [each for each in found if inspect.isclass(each)]
 
+
+def own_members(cls):
+    """Public names of the class and its bases that are written here, and special methods of it."""
+    for name in dir(cls):
+        owner = next((base for base in cls.__mro__ if name in vars(base)), object)
+        if owner.__module__.startswith("millstream") and not name.startswith("_"):
+            yield name
+    yield from (name for name in ("__enter__", "__exit__", "__getitem__") if name in vars(cls))
+
+
+def public_modules():
+    """Those whose names have no underscore, as far as what they need is installed."""
+    for each in pkgutil.walk_packages(stf.__path__, "millstream."):
+        if any(part.startswith("_") for part in each.name.split(".")[1:]):
+            continue
+        with contextlib.suppress(ImportError):
+            yield importlib.import_module(each.name)
+
+
+def test_every_public_name_has_a_docstring():
     names = [name for name in stf.__all__ if name != "__version__"]
-    assert documented(stf, names) == []
-    for cls in (stf.context, stf.logical_data, stf.task, stf.stf_cai, stf.machine, stf.dep):
-        public = [name for name in vars(cls) if not name.startswith("_")]
-        assert documented(cls, public) == []
+    assert [name for name in names if not getattr(stf, name).__doc__] == []
+
+
+def test_every_public_member_of_a_class_has_a_docstring():
+    without = [
+        f"{cls.__name__}.{name}"
+        for cls in public_classes()
+        for name in own_members(cls)
+        if not getattr(getattr(cls, name), "__doc__", None)
+        and not issubclass(cls, (stf.Error, stf.AccessMode))
+    ]
+    assert without == []
+
+
+def test_every_public_module_and_its_names_have_a_docstring():
+    without = []
+    for module in public_modules():
+        own = {
+            f"{module.__name__}.{name}": value
+            for name, value in vars(module).items()
+            if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+        }
+        own[module.__name__] = module
+        without += [name for name, value in own.items() if not value.__doc__]
+    assert without == []
+
+
+def test_every_class_has_a_repr_of_its_own():
+    assert [cls.__name__ for cls in public_classes() if cls.__repr__ is object.__repr__] == []
+
+
+def test_all_names_together_load_no_framework_and_no_driver(run_clean):
+    program = """
+        import sys
+        import millstream as stf
+
+        for name in stf.__all__:
+            getattr(stf, name)
+        frameworks = ("torch", "cupy", "numba", "jax", "warp", "cuda", "asyncio")
+        print([name for name in frameworks if name in sys.modules])
+        print("libcuda" in open("/proc/self/maps").read())
+    """
+    assert run_clean(program) == "[]\nFalse\n"
+
+
+def completions(text, **names):
+    completer = rlcompleter.Completer(names)
+    return {completer.complete(text, state) for state in range(200)} - {None}
+
+
+def test_tab_completion_finds_names(host):
+    assert {"stf.logical_data(", "stf.LayoutError("} <= completions("stf.l", stf=stf) | completions(
+        "stf.L", stf=stf
+    )
+    with stf.context(machine=host) as ctx:
+        assert {"ctx.done(", "ctx.finalize("} <= completions("ctx.", ctx=ctx)
+        data = ctx.logical_data(bytearray(8))
+        assert {"data.get(", "data.read(", "data.shape"} <= completions("data.", data=data)
 
 
 def test_error_classes_derive_from_error_and_the_closest_builtin():

@@ -22,6 +22,7 @@ def quoted(text: str) -> str:
 
 
 def text(picture: Picture) -> str:
+    """The picture in the language of Graphviz."""
     names = colours.by_name(_role(box) for box in picture.boxes)
     lines = [
         "digraph millstream {",
@@ -49,6 +50,7 @@ def fill(box: Box, colour: str) -> str:
 
 
 def border(box: Box) -> str:
+    """Colour of the frame: of a failure where one of its tasks failed."""
     return colours.FAILED if any(task.how == "failed" for task in box.tasks) else "#333333"
 
 
@@ -61,6 +63,7 @@ def _box(box: Box, colour: str) -> str:
 
 
 def is_installed() -> bool:
+    """Whether the program ``dot`` of Graphviz is on the search path."""
     return shutil.which("dot") is not None
 
 

@@ -12,6 +12,7 @@ HOST, MANAGED = -1, -2
 
 
 def place_name(place: int) -> str:
+    """ "host", "managed" or "device 0" for the number of a place."""
     return {HOST: "host", MANAGED: "managed"}.get(place, f"device {place}")
 
 

@@ -11,11 +11,13 @@ from typing import Any
 
 
 def graph_page(svg: str, title: str) -> str:
+    """One HTML file with the drawing of a graph."""
     drawing = re.sub(r"^.*?(?=<svg)", "", svg, count=1, flags=re.DOTALL)
     return _fill("graph.html", title, drawing)
 
 
 def timeline_page(data: dict[str, Any], title: str) -> str:
+    """One HTML file with a timeline; `data` is what its script draws."""
     # "</" would end the script element, wherever a user's name has it.
     return _fill(
         "timeline.html", title, json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
