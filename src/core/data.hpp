@@ -73,13 +73,14 @@ class data {
   const std::shared_ptr<context> owner;
   const std::uint64_t id;
   const std::size_t bytes;
+  place_set valid = 0;            // place_bit of each valid instance
   bool token = false;             // fixed at creation
   bool registered = false;        // fixed at creation: instances[0] is the user's buffer
   bool readonly = false;          // fixed at creation
-  strided area;                   // of registered data: the user's buffer; fixed at creation
-  place_index home = host_place;  // where that is; fixed at creation
   bool listed = false;            // fixed before anybody else sees it: in the context's list
+  place_index home = host_place;  // of registered data: where the buffer is; fixed at creation
   source_site site;               // fixed at creation
+  strided area;                   // of registered data: the user's buffer; fixed at creation
 
   std::string symbol;
   std::shared_ptr<void> keep_alive;  // the owner of the user's buffer
@@ -93,8 +94,7 @@ class data {
   lane_index read_from = no_lane;  // since the last write
   bool read_from_many = false;
 
-  // Coherence.
-  place_set valid = 0;  // place_bit of each valid instance
+  // Coherence, with `valid`.
   base::small_vector<instance, 2> instances;
 
   // Registered data that have bytes of the user's in common with it: see sharing.cpp.
