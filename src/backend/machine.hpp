@@ -44,6 +44,11 @@ class machine {
     return static_cast<int>(memory_home::host);
   }
 
+  /// Whether a device failed for good. Its calls answer `device_lost` from then on, with the text
+  /// that `loss` gives.
+  [[nodiscard]] virtual bool is_lost() const noexcept { return false; }
+  [[nodiscard]] virtual status loss() noexcept { return {}; }
+
   /// Makes a range of the user's host memory fast to copy from and to, where the machine needs
   /// that (page-locking); a no-op elsewhere.
   virtual status register_memory(void* block, std::size_t bytes) = 0;

@@ -30,9 +30,11 @@ bool conflicts(const open_task& open, const access& wanted) noexcept {
 
 }  // namespace
 
-void context::check_live(const lock& held, const char* what) const {
-  (void)held;
-  if (phase_ == phase::live) return;
+void context::check_live(const lock& held, const char* what) {
+  if (phase_ == phase::live) {
+    if (is_lost()) throw loss_error(held);
+    return;
+  }
   throw error(errc::usage, base::cat(what, " was called on a context that was ",
                                      phase_ == phase::abandoned ? "dropped" : "finalized",
                                      "; the context handle is NULL: open a new context"));
@@ -287,6 +289,10 @@ void context::start_once(lock& held, plan& of, bool in_caller, completion_set& t
   try {
     acquire(of, in_caller, to_wait_for);
   } catch (const error& broken) {
+    if (is_lost()) {
+      detach(of);
+      throw loss_error(held);
+    }
     keep_behind(of);
     detach(of);
     const error named(broken.code(),
@@ -369,6 +375,7 @@ std::string context::memory_report(const no_room& lack) const {
 
 void context::publish(const lock& held, const plan& of, completion end) {
   (void)held;
+  if (of.exec >= 0 && !end.is_past()) recent_.note(of, end);
   for (const access& each : of.accesses) {
     data& what = *each.what;
     if (!writes(each.mode)) {

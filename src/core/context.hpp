@@ -23,6 +23,7 @@
 #include "core/notifier.hpp"
 #include "core/plan.hpp"
 #include "core/ranges.hpp"
+#include "core/recent_tasks.hpp"
 
 namespace millstream::core {
 
@@ -131,7 +132,7 @@ class context : public std::enable_shared_from_this<context> {
   /// Records the failure of a task and poisons what it was to write (versions
   /// as in the plan).
   failed_task* fail(const lock& held, const plan& of, std::exception_ptr cause, bool known);
-  void check_live(const lock& held, const char* what) const;
+  void check_live(const lock& held, const char* what);
   void count_skipped() noexcept { skipped_.fetch_add(1, std::memory_order_relaxed); }
   void count_failed() noexcept { failed_.fetch_add(1, std::memory_order_relaxed); }
   /// The failed task that spoiled an input of the plan's versions, or null.
@@ -231,7 +232,15 @@ class context : public std::enable_shared_from_this<context> {
   void lock_pages_of(lock& held, const plan& of);
   void await_unlocked_pages();
 
+  // loss.cpp
+  [[nodiscard]] bool is_lost() const noexcept { return options_.on.state()->driver().is_lost(); }
+  /// Says what the driver did and which tasks it may be about; the same text each time.
+  [[nodiscard]] error loss_error(const lock& held);
+  void abandon_content(data& of, std::vector<std::shared_ptr<void>>& dropped);
+  void finish_lost(lock& held, std::vector<std::shared_ptr<void>>& dropped);
+
   // lifetime.cpp
+  void finish_held(lock& held, std::vector<std::shared_ptr<void>>& dropped);
   void drain_lanes(lock& held);
   void drain_all(lock& held);
   void begin_finish(const lock& held);
@@ -276,6 +285,8 @@ class context : public std::enable_shared_from_this<context> {
   std::atomic<std::uint64_t> skipped_{0};
   std::atomic<std::uint64_t> failed_{0};
   failure_list failures_;  // has its own lock
+  recent_tasks recent_;
+  std::string loss_text_;  // empty until a device was seen to have failed for good
 };
 
 /// Waits for the open contexts that use the queue with this number; false if none does.

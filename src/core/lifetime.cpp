@@ -2,6 +2,7 @@
 /// Data come and go; contexts open and end.
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <unordered_set>
 #include <utility>
@@ -87,7 +88,7 @@ context::~context() {
 // What is still in the queues goes on; everything here is ordered behind it.
 void context::give_back_resources() noexcept {
   try {
-    pools_.trim_all();
+    if (!is_lost()) pools_.trim_all();
   } catch (const error& broken) {
     base::log(base::log_level::warning, base::cat("memory was not given back: ", broken.what()));
   }
@@ -223,7 +224,9 @@ void context::let_go(data& what) noexcept {
   std::vector<std::shared_ptr<void>> dropped;
   try {
     const lock held(mutex_);
-    if (phase_ == phase::live && !what.let_go) {
+    if (phase_ == phase::live && !what.let_go && is_lost()) {
+      abandon_content(what, dropped);
+    } else if (phase_ == phase::live && !what.let_go) {
       what.poison.watch(what.version);
       if (what.registered) write_back_or_report(held, what);
       release_content(what, dropped);
@@ -315,28 +318,43 @@ void context::finish() {
   }
   std::vector<std::shared_ptr<void>> dropped;
   bool unlocks = false;
+  std::optional<error> lost;
   {
     lock held(mutex_);
     if (phase_ == phase::finished) return;
-    if (lanes_.has_caller()) {
-      if (phase_ == phase::live) finish_on_stream(held);
-      return;
+    const bool on_stream = lanes_.has_caller();
+    try {
+      finish_held(held, dropped);
+    } catch (const error& broken) {
+      if (broken.code() != errc::device_lost || phase_ == phase::finished) throw;
+      lost.emplace(loss_error(held));
+      finish_lost(held, dropped);
     }
-    if (phase_ == phase::live) {
-      check_no_open_task();
-      check_may_await_notices();
-      drain_all(held);
-      check_no_open_task();
-      // A second thread may have finished meanwhile.
-      if (phase_ == phase::live) begin_finish(held);
-    }
-    drain_lanes(held);
-    if (phase_ == phase::finishing) close(dropped);
-    unlocks = has_locked_pages_;
+    if (on_stream && !lost) return;
+    unlocks = has_locked_pages_ && !lost;
   }
   dropped.clear();
   if (unlocks) await_unlocked_pages();
   drain_retired();
+  if (lost) throw std::move(*lost);
+}
+
+void context::finish_held(lock& held, std::vector<std::shared_ptr<void>>& dropped) {
+  if (lanes_.has_caller()) {
+    if (phase_ == phase::live) finish_on_stream(held);
+    return;
+  }
+  if (phase_ == phase::live) {
+    check_no_open_task();
+    if (is_lost()) throw loss_error(held);
+    check_may_await_notices();
+    drain_all(held);
+    check_no_open_task();
+    // A second thread may have finished meanwhile.
+    if (phase_ == phase::live) begin_finish(held);
+  }
+  drain_lanes(held);
+  if (phase_ == phase::finishing) close(dropped);
 }
 
 // No task is left and none can come: every failure is known.

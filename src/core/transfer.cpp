@@ -312,6 +312,7 @@ void context::wait_on_host(lock& held, const completion_set& what, host_wait_tex
     if (broken.ok() && !interrupted) lanes_.note_done(each.reached);
     events_.push_back(std::move(each.event));
   }
+  if (!broken.ok() && is_lost()) throw loss_error(held);
   check(std::move(broken));
   if (interrupted) throw error(errc::interrupted, "the wait was interrupted; the context goes on");
 }

@@ -55,6 +55,10 @@ class Driver:
         """Retained for good, like a framework does."""
         return self.get(ctypes.c_void_p, "cuDevicePrimaryCtxRetain", device)
 
+    def make_context(self, device=0):
+        """Another one than the primary context, for good; it is current then."""
+        return self.get(ctypes.c_void_p, "cuCtxCreate_v2", 0, device)
+
     # --- memory, in the current context
     def allocate(self, nbytes):
         return self.get(word, "cuMemAlloc_v2", ctypes.c_size_t(nbytes))

@@ -2,6 +2,7 @@
 """Faults that users of such systems met, each as a small program on the CUDA machine."""
 
 import gc
+import pathlib
 import threading
 
 import millstream as stf
@@ -244,3 +245,134 @@ def test_a41_array_is_not_read_before_its_producer_is_done(any_order, driver, ma
                 driver.scale(t.stream_ptr(), t.get_arg(0), 2, 1000)
         assert array.get().tolist() == [8] * 1000
         driver.free(array.pointer)
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_a46_current_context_and_device_stay(driver, machine, device):
+    if device >= machine.device_count:
+        pytest.skip("needs two devices")
+    # On one device a context of our own shows the same.
+    before = driver.primary() if device else driver.make_context()
+    driver.use(before)
+    seen = []
+
+    def note(_):
+        seen.append(driver.current() == driver.primary(device))
+
+    def fail(_):
+        raise RuntimeError("on purpose")
+
+    def body_that_raises(task):
+        with task as t:
+            t.stream_ptr()
+            fail(t)
+
+    place = stf.exec_place.device(device)
+
+    def check(step):
+        assert driver.current() == before, step
+
+    with stf.context(machine=machine) as ctx:
+        check("context")
+        data = ctx.logical_data(np.ones(COUNT), name="data")
+        temporary = ctx.logical_data_empty((COUNT,), name="temporary")
+        check("logical_data")
+        ctx.submit(note, data.rw(), place=place)
+        check("submit")
+        with ctx.task(temporary.write(), place) as t:
+            driver.fill(t.stream_ptr(), t.get_arg(0), 3, COUNT)
+        check("task")
+        with pytest.raises(RuntimeError, match="on purpose"):
+            body_that_raises(ctx.task(data.rw(), place))
+        check("a task that raised")
+        ctx.submit(fail, temporary.rw(), place=place)
+        check("a function that raised")
+        with pytest.raises(RuntimeError, match="on purpose"):
+            ctx.wait(temporary)
+        check("wait")
+        del temporary
+        check("the end of data")
+        with pytest.raises(RuntimeError, match="on purpose"):
+            ctx.wait(data)
+    check("finalize")
+    assert seen == [True]
+
+
+A48_OUT_OF_MEMORY = """
+    import millstream as stf
+    import numpy as np
+
+    with stf.context(machine=stf.machine("cuda")) as ctx:
+        kept = ctx.logical_data(np.ones(8), name="kept")
+        huge = ctx.logical_data_empty((2**37,), name="huge")  # 1 TiB
+        try:
+            with ctx.task(huge.write(), symbol="writer"):
+                print("began")
+        except MemoryError as error:
+            print("writer" in str(error), "huge" in str(error), error.task, error.data)
+        with ctx.task(kept.rw()):
+            pass
+        print(ctx.wait(kept).sum())
+"""
+
+
+def test_a48_memory_that_is_not_there_is_an_error_and_the_context_goes_on(run_clean):
+    assert run_clean(A48_OUT_OF_MEMORY).splitlines() == ["True True writer 'huge'", "8.0"]
+
+
+A48_ILLEGAL_ADDRESS = """
+    import sys
+    sys.path.insert(0, {folder!r})
+    import cuda_driver
+    import millstream as stf
+    import numpy as np
+
+    driver = cuda_driver.Driver(cuda_driver.LIBRARY)
+    driver.use(driver.primary())
+    ctx = stf.context(machine=stf.machine("cuda"))
+    data = ctx.logical_data(np.ones(8), name="data")
+    other = ctx.logical_data(np.ones(8), name="other")
+    with ctx.task(other.rw(), symbol="innocent") as t:
+        driver.fill(t.stream_ptr(), t.get_arg(0), 3, 8)
+    ctx.wait(other)
+    with ctx.task(data.rw(), symbol="culprit") as t:
+        driver.launch("test_touch", t.stream_ptr(), 64)
+    if {several}:
+        with ctx.task(other.rw(), symbol="bystander") as t:
+            driver.fill(t.stream_ptr(), t.get_arg(0), 3, 8)
+
+    def tell(call):
+        try:
+            call()
+            print("nothing")
+        except stf.DeviceLostError as error:
+            print(str(error).partition("what failed is ")[2].replace(__file__, "program"))
+
+    def task():
+        with ctx.task(data.rw(), symbol="next"):
+            pass
+
+    tell(lambda: ctx.wait(data))
+    tell(task)
+    tell(lambda: ctx.wait(data))
+    tell(ctx.fence)
+    tell(ctx.finalize)
+    ctx.finalize()
+    print("end")
+"""
+
+
+@pytest.mark.parametrize(
+    ("several", "suspects"),
+    [
+        (False, "task 'culprit' (program:16)"),
+        (True, "one of task 'culprit' (program:16), task 'bystander' (program:19)"),
+    ],
+)
+def test_a48_illegal_address_names_the_task_and_the_program_ends_well(
+    run_python, several, suspects
+):
+    folder = str(pathlib.Path(__file__).parent)
+    done = run_python(A48_ILLEGAL_ADDRESS.format(folder=folder, several=several))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [suspects] * 5 + ["end"]

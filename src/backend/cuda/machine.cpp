@@ -49,6 +49,11 @@ class machine final : public backend::machine {
   [[nodiscard]] result<int> device_of_stream(std::uint64_t native_stream) override;
   [[nodiscard]] result<int> home_of(const void* address) override;
 
+  [[nodiscard]] bool is_lost() const noexcept override {
+    return state_->lost.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] status loss() noexcept override;
+
   status register_memory(void* block, std::size_t bytes) override;
   status unregister_memory(void* block) override;
   status enable_peer(int by, int of) override;
@@ -83,6 +88,13 @@ int current_position(const machine_state& state) noexcept {
 /// Asked for each task without a place, so a machine of one device asks nobody.
 int current_index(const machine_state& state) noexcept {
   return state.devices.size() == 1 ? 0 : std::max(current_position(state), 0);
+}
+
+status machine::loss() noexcept {
+  for (const std::unique_ptr<device_state>& each : state_->devices) {
+    if (status lost = each->loss(); !lost) return lost;
+  }
+  return {};
 }
 
 int machine::current_device() noexcept {

@@ -45,7 +45,7 @@ const driver& device_state::api() const noexcept {
 }
 
 status device_state::open() noexcept {
-  if (root().lost_.load(std::memory_order_acquire)) return root().lost_status();
+  if (status lost = loss(); !lost) return lost;
   if (context() != nullptr) return {};
   return guarded(who_, [&] {
     const std::scoped_lock hold(open_mutex_);
@@ -98,7 +98,12 @@ status device_state::note_loss(const std::string& text) noexcept {
     return {};
   });
   lost_.store(true, std::memory_order_release);
+  if (home_.foreign == nullptr) machine().lost.store(true, std::memory_order_release);
   return noted ? lost_status() : status(errc::device_lost);
+}
+
+status device_state::loss() noexcept {
+  return root().lost_.load(std::memory_order_acquire) ? root().lost_status() : status{};
 }
 
 status device_state::lost_status() noexcept {

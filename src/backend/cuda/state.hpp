@@ -71,6 +71,8 @@ class device_state {
   /// What the driver answered to an attempt to `what`, as a status. A sticky error is noted: from
   /// then on `open` answers `device_lost` with its text.
   status check(std::string_view what, abi::result answer) noexcept;
+  /// Not ok after a sticky error, with its text.
+  status loss() noexcept;
   [[nodiscard]] int attribute(abi::device_attribute what) const noexcept;
 
   /// A stream that nobody uses and that has nothing to do; never one that is destroyed later on
@@ -144,6 +146,7 @@ struct machine_state : std::enable_shared_from_this<machine_state> {
   live_count live;
   capability_set bits;
   std::vector<std::unique_ptr<device_state>> devices;
+  std::atomic<bool> lost{false};  ///< one of the devices failed for good
   device_state* first = nullptr;  ///< open; calls for the host side are made in its context
   std::unique_ptr<host_memory> host;
   std::unique_ptr<word_pool> words;

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The names of the tasks that were queued for devices last.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "core/completion.hpp"
+#include "core/lanes.hpp"
+#include "core/plan.hpp"
+
+namespace millstream::core {
+
+/// Kept so that a device that fails can be told with the tasks that were on it. Under the
+/// context's lock. Allocates nothing until it is asked.
+class recent_tasks {
+ public:
+  /// The task was queued and ends there.
+  void note(const plan& of, completion end) noexcept;
+  /// "task 'a' (file:12)", "one of task 'a' (file:12), task 7 and 3 more": those that are not
+  /// known to have ended, in order; empty if there is none.
+  [[nodiscard]] std::string unfinished(const lane_set& in) const;
+
+ private:
+  static constexpr std::size_t room = 64;
+  static constexpr std::size_t longest_name = 31;
+  static constexpr std::size_t most_listed = 4;
+  struct entry {
+    std::uint64_t id = 0;
+    completion end;
+    source_site site;
+    std::uint8_t length = 0;
+    std::array<char, longest_name> name{};
+  };
+  [[nodiscard]] static std::string text(const entry& of);
+
+  std::array<entry, room> entries_;
+  std::uint64_t count_ = 0;  // so far; the newest is at (count_ - 1) % room
+};
+
+}  // namespace millstream::core
