@@ -30,7 +30,8 @@ struct lane {
   bool parked = false;  // told to wait for a host function: see lane_set::choose
   /// The job that ended last; set by the job itself, without the lock.
   std::atomic<std::uint64_t> finished{0};
-  /// Of a host lane: the same, set when device queues that wait for it have been let go, too.
+  /// Of a host lane: the operation of those noted (lane_set::mark_host_end) that ended last, moves
+  /// included; set when device queues that wait for it have been let go, too.
   std::atomic<std::uint64_t> settled{0};
 };
 
@@ -104,7 +105,9 @@ class lane_set {
   [[nodiscard]] bool is_done(completion what) const noexcept {
     if (what.is_past()) return true;
     const lane& in = *lanes_[what.lane];
-    return in.done >= what.sequence || in.finished.load(std::memory_order_acquire) >= what.sequence;
+    return in.done >= what.sequence ||
+           in.finished.load(std::memory_order_acquire) >= what.sequence ||
+           in.settled.load(std::memory_order_acquire) >= what.sequence;
   }
   [[nodiscard]] bool are_done(const completion_set& what) const noexcept;
   void note_done(completion what) noexcept;
