@@ -77,6 +77,8 @@ PROGRAM = """
     from cuda.stf._experimental import _stf_bindings
     from cuda.stf._experimental._stf_bindings import stf_cai
     from cuda.stf._experimental._stream_utils import get_stream_pointer
+    from cuda.stf._experimental.device_array import DeviceArray
+    assert DeviceArray is millstream.DeviceArray
     assert stf_cai is millstream.stf_cai and get_stream_pointer(None) == 0
 
     x = np.ones(4)

@@ -36,6 +36,7 @@ _PARENTS = ("cuda", "cuda.stf")
 _RENAMED = {
     "_stf_bindings": "millstream",
     "_stream_utils": "millstream.compat._stream_utils",
+    "device_array": "millstream._device_array",
 }
 _lock = threading.Lock()
 
