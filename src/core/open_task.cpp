@@ -205,7 +205,7 @@ void open_task::fail(std::exception_ptr cause) noexcept {
   finish(held, std::move(cause), /*known=*/true);
 }
 
-void open_task::adopt(const context::lock& held, plan&& started) {
+void open_task::adopt(const context::lock& held, plan& started) {
   plan_ = std::move(started);
   symbol_ = plan_.symbol;
   plan_.symbol = symbol_;

@@ -47,7 +47,7 @@ class open_task {
 
   /// For a body that the engine calls at once: takes over a plan that has
   /// started.
-  void adopt(const context::lock& held, plan&& started);
+  void adopt(const context::lock& held, plan& started);
   /// The other half, when the body has returned.
   void end_adopted(context::lock& held, std::exception_ptr failed);
   /// The handles of the plan, which must not end under the context's lock.

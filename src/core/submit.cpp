@@ -59,7 +59,7 @@ void context::run_on_lane(const lock& held, plan& of, body_ptr& work) {
 // now.
 void context::run_at_once(lock& held, plan& of, body_ptr& work) {
   open_task task(shared_from_this(), of.site);
-  task.adopt(held, std::move(of));
+  task.adopt(held, of);
   const std::uint64_t queue = lanes_.queue(task.lane()).handle();
   held.unlock();
   std::exception_ptr failed;

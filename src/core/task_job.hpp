@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -52,7 +53,10 @@ class task_job final : public backend::job {
   ~task_job() = default;
 
   [[nodiscard]] static std::size_t size_for(const plan& of) noexcept;
-  [[nodiscard]] used* accesses() noexcept { return reinterpret_cast<used*>(this + 1); }
+  // Behind this object, in the same block.
+  [[nodiscard]] used* accesses() noexcept {
+    return reinterpret_cast<used*>(reinterpret_cast<std::byte*>(this) + sizeof(task_job));
+  }
   [[nodiscard]] void** addresses() noexcept {
     return reinterpret_cast<void**>(accesses() + access_count_);
   }

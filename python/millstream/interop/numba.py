@@ -57,7 +57,7 @@ _streams: dict[int, Any] = {}
 
 def _import_numba_cuda() -> Any:
     try:
-        from numba import cuda
+        from numba import cuda  # type: ignore[import-not-found, unused-ignore]
     except ImportError as missing:
         raise _not_installed(missing) from missing
     return cuda

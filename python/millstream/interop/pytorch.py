@@ -40,7 +40,7 @@ _switches: dict[tuple[int, int], Switch] = {}
 
 def _import_torch() -> Any:
     try:
-        import torch
+        import torch  # type: ignore[import-not-found, unused-ignore]
     except ImportError as missing:
         raise ImportError(
             "millstream.interop.pytorch needs PyTorch, which cannot be imported; "
