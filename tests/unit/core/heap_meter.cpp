@@ -29,12 +29,20 @@ std::uint64_t heap_allocations() noexcept {
 
 }  // namespace millstream::test
 
-// The nothrow and array forms of the library call these.
+// The array forms of the library call these. The nothrow form does, too, but not that of the
+// address sanitizer.
 void* operator new(std::size_t bytes) {
   return take(bytes, alignof(std::max_align_t));
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return take(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 void operator delete(void* block) noexcept {
   std::free(block);
