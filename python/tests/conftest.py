@@ -25,6 +25,9 @@ LIMIT_S = 60
 
 
 def pytest_configure(config):
+    # A shell ignores Ctrl-C for what it runs in the background, and programs inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "slow: takes more than a second, or gigabytes of memory")
     config.addinivalue_line("markers", "host_devices: device arrays are NumPy arrays")
 
