@@ -10,6 +10,7 @@ simulated devices, are to be left out:
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import textwrap
