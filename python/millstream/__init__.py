@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from millstream._core import current_task as current_task
     from millstream._core import data_place as data_place
     from millstream._core import dep as dep
+    from millstream._core import dlpack_export as dlpack_export
     from millstream._core import exec_place as exec_place
     from millstream._core import logical_data as logical_data
     from millstream._core import machine as machine
@@ -81,6 +82,7 @@ _NAMES = {
         "current_task",
         "data_place",
         "dep",
+        "dlpack_export",
         "exec_place",
         "logical_data",
         "machine",

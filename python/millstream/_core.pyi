@@ -175,6 +175,11 @@ def dlpack_device_of(ptr: int) -> tuple[int, int]:
 def dlpack_capsule(owner: object, ptr: int, size: int, dtype: numpy.dtype[Any], device: tuple[int, int]) -> object:
     """An unversioned capsule over memory that `owner` keeps alive."""
 
+def dlpack_export(owner: object, data_ptr: int, shape: Iterable[int], dtype_code: int, dtype_bits: int, device_id: int) -> object:
+    """
+    An unversioned DLPack capsule (``dltensor``) over memory in C order that `owner` keeps alive, on GPU `device_id`; on machines without GPUs on the CPU. Codes of elements: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool. TypeError for elements that NumPy does not have, NumberRangeError for negative numbers.
+    """
+
 def order_streams(later: int, earlier: int) -> None:
     """Later work of the one stream comes after what is in the other one now."""
 
@@ -217,10 +222,20 @@ def write(ld: logical_data, dplace: data_place | None = None) -> dep:
 def rw(ld: logical_data, dplace: data_place | None = None) -> dep:
     """Read and write access to `ld`; checked when a task takes it."""
 
+def fill_data(ctx: context, ld: logical_data, value: object, data_place: data_place | None = None, exec_place: exec_place | None = None) -> None:
+    """
+    What `context.logical_data_full` does to its data, for data that is there.
+    """
+
 class logical_data:
     """
     A value that may have copies in several memories. Contexts make it; dropping the last handle queues the write-back to a registered buffer and never waits.
     """
+
+    def __init__(self, ctx: context | None = None, buf: object = None, dplace: data_place | None = None, shape: object = None, dtype: object = None, name: str | None = None) -> None:
+        """
+        As `context.logical_data`; `shape` and `dtype` are those of the array, whatever is said here. Without a context or an array the object belongs to none: no task takes it (ValueError), and what needs a context is a UsageError.
+        """
 
     @staticmethod
     def token(ctx: context) -> logical_data:
@@ -477,7 +492,7 @@ class context:
 
     def __init__(self, use_graph: bool = False, borrowed: bool = False, stream: object = None, handle: object = None, *, machine: millstream.machine | None = None, check: bool = False, trace: bool = False) -> None:
         """
-        `stream`: a stream of the caller's (a handle, 0 for the default stream, or an object with `__cuda_stream__`); everything is ordered behind its work of now, and `finalize` queues the rest on it and returns at once. On host machines only the number of a queue, as from `fence`, is a stream; ValueError for others. `machine`: None is the default machine. `check`: checker mode. A body that changes what it only reads has failed; what it only writes holds a pattern before; an array used after its task raises UsageError, and a function that keeps one gives a ContractWarning. `trace`: keep what `graph` and `trace` show. `handle`: an `async_resources`, kept alive, or None. The other options come with later versions and raise NotImplementedError.
+        `stream`: a stream of the caller's (a handle, 0 for the default stream, or an object with `__cuda_stream__`); everything is ordered behind its work of now, and `finalize` queues the rest on it and returns at once. On host machines only the number of a queue, as from `fence`, is a stream; ValueError for others. `machine`: None is the default machine. `check`: checker mode. A body that changes what it only reads has failed; what it only writes holds a pattern before; an array used after its task raises UsageError, and a function that keeps one gives a ContractWarning. `trace`: keep what `graph` and `trace` show. `handle`: an `async_resources`, kept alive, or None. `borrowed`: True makes an object without a context, of which nothing can be asked (see `logical_data.borrow_ctx_handle`). `use_graph` comes with a later version: NotImplementedError.
         """
 
     def logical_data(self, buf: object, dplace: data_place | None = None, name: str | None = None, *, copy: Literal['pack'] | None = None, allow_overlap: bool = False) -> millstream.logical_data:

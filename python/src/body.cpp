@@ -64,6 +64,7 @@ class python_body final : public body {
         function_(nb::object(what.function)),
         arguments_(nb::object(what.arguments)),
         symbol_(what.symbol),
+        list_(what.list),
         site_(site) {}
 
   void add(const py_data& data, const task_dep& dep) {
@@ -93,6 +94,7 @@ class python_body final : public body {
   py_ref function_;
   py_ref arguments_;
   std::string symbol_;
+  std::uint64_t list_;
   source_site site_;
   std::vector<body_dep> deps_;
   std::vector<std::string> names_;  // in checker mode
@@ -110,6 +112,7 @@ void python_body::run(const body_call& call) {
       task->scope->finish();
     } catch (nb::python_error& raised) {
       failed.emplace(nb::borrow(raised.value()));
+      failed->shared()->list = list_;
       state_->keep(*failed);
     }
     task->over = true;

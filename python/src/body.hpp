@@ -2,6 +2,7 @@
 /// Python functions as task bodies: `submit` and `host_launch`.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include <millstream/untyped.hpp>
@@ -17,6 +18,7 @@ struct body_arguments {
   task_kind kind = task_kind::submit;
   exec_place place;
   std::string_view symbol;
+  std::uint64_t list = 0;  ///< `py_context::list` of the context it is submitted through
 };
 
 /// Hands `function` over. All deps (an iterable) are checked before anything is made. The function

@@ -65,7 +65,10 @@ struct later_options {
 void open(py_context* self, later_options later, nb::handle stream, nb::handle on, nb::handle check,
           nb::handle trace) {
   if (to_bool(later.use_graph)) refuse("use_graph=True");
-  if (to_bool(later.borrowed)) refuse("borrowed=True");
+  if (to_bool(later.borrowed)) {
+    new (self) py_context(empty_context());
+    return;
+  }
   context_setup setup;
   if (!stream.is_none()) setup.stream = to_stream(stream);
   setup.stream_object = nb::borrow(stream);
@@ -111,7 +114,8 @@ void finalize(py_context& self) {
 }
 
 void check_errors(py_context& self) {
-  const nb::object failed = take_failures(*self.state, 1);
+  const nb::object failed =
+      self.list == 0 ? take_failures(*self.state, 1) : take_failure_of(self.state->core, self.list);
   if (failed.is_valid()) throw_python(failed);
 }
 
@@ -233,6 +237,7 @@ void submit(py_context& self, nb::handle function, const nb::args& deps, nb::han
   what.function = nb::borrow(function);
   what.arguments = to_tuple(arguments, what.who);
   what.kind = task_kind::submit;
+  what.list = self.list;
   what.place = to_exec_place(place, "place");
   what.symbol = to_name(symbol, "symbol");
   submit_body(self.state, what, deps);
@@ -247,6 +252,7 @@ void host_launch(py_context& self, const nb::args& deps, nb::handle function, nb
   what.function = nb::borrow(function);
   what.arguments = arguments.is_none() ? nb::object(nb::tuple()) : to_tuple(arguments, what.who);
   what.kind = task_kind::host_launch;
+  what.list = self.list;
   what.place = exec_place::host();
   what.symbol = to_name(symbol, "symbol");
   submit_body(self.state, what, deps);
@@ -286,6 +292,7 @@ nb::object from_viz(const py_context& self, const char* name, const char* call) 
 
 std::string repr_of(const py_context& self) {
   const context_state& state = *self.state;
+  if (state.empty) return "context(empty, borrowed)";
   return "context(" + state.on->repr() + (state.check ? ", check=True" : "") +
          (state.recorder ? ", trace=True" : "") + (self.borrowed ? ", borrowed" : "") +
          (state.finalized ? ", finalized)" : ", live)");
@@ -475,7 +482,7 @@ void bind_watching(nb::class_<py_context>& type) {
       .def(
           "__enter__",
           [](nb::pointer_and_handle<py_context> self) {
-            check_live(*self.p->state, "with");
+            if (!self.p->state->empty) check_live(*self.p->state, "with");
             return nb::borrow(self.h);
           },
           nb::sig("def __enter__(self) -> millstream.context"),
@@ -493,6 +500,7 @@ void bind_watching(nb::class_<py_context>& type) {
 context_state::context_state(const context_setup& setup)
     : on(setup.on),
       check(setup.check),
+      empty(setup.empty),
       recorder(setup.trace ? make_trace_recorder() : nullptr),
       core(options_of(setup, recorder)),
       host_memory(on->opened().has_host_memory()),
@@ -557,10 +565,34 @@ bool context_state::is_of_this_process() const noexcept {
 
 void check_live(const context_state& state, const char* call) {
   if (!state.finalized) return;
+  if (state.empty) {
+    throw error(errc::usage, std::string(call) +
+                                 " cannot be used, because the object has no context; get one "
+                                 "from a context or with borrow_ctx_handle()");
+  }
   throw error(
       errc::usage,
       std::string(call) + " cannot be used, because the context was finalized; open a new one");
 }
+
+const std::shared_ptr<context_state>& empty_context() {
+  static const auto& made = *new std::shared_ptr<context_state>([] {
+    context_setup setup;
+    setup.on = find_machine({"null", 1, std::nullopt});
+    setup.empty = true;
+    auto state = std::make_shared<context_state>(setup);
+    finish(*state);
+    return state;
+  }());
+  return made;
+}
+
+// The lock of the interpreter guards the number.
+py_context::py_context(std::shared_ptr<context_state> lent)
+    : state(std::move(lent)), borrowed(true), list([] {
+        static std::uint64_t last = 0;
+        return ++last;
+      }()) {}
 
 py_context::~py_context() {
   if (!state->is_of_this_process()) {
@@ -635,8 +667,8 @@ void bind_context(nb::module_& core) {
       "only reads has failed; what it only writes holds a pattern before; an array used after its "
       "task raises UsageError, and a function that keeps one gives a ContractWarning. `trace`: "
       "keep what `graph` and `trace` show. `handle`: an `async_resources`, kept alive, or None. "
-      "The other options come with later "
-      "versions and raise "
+      "`borrowed`: True makes an object without a context, of which nothing can be asked (see "
+      "`logical_data.borrow_ctx_handle`). `use_graph` comes with a later version: "
       "NotImplementedError.");
   bind_making(type);
   bind_filling(type);

@@ -22,6 +22,7 @@ struct context_setup {
   std::optional<std::uint64_t> stream;  ///< the caller's
   nb::object stream_object;             ///< what it was given as
   nb::object resources;                 ///< an async_resources or None
+  bool empty = false;                   ///< finalized from the start
 };
 
 /// Held by the Python context and by its data, tasks and bodies. The children do not keep the
@@ -36,6 +37,7 @@ class context_state {
 
   const std::shared_ptr<py_machine> on;
   const bool check;
+  const bool empty;                                ///< what `empty_context` gives
   const std::shared_ptr<trace_recorder> recorder;  ///< null = not tracing
   untyped_context core;
   const bool host_memory;    ///< device instances are ordinary host memory
@@ -66,6 +68,9 @@ class context_state {
   std::vector<std::shared_ptr<python_exception::state>> exceptions_;
 };
 
+/// What objects without a context belong to: no task can be made in it. One per process.
+[[nodiscard]] const std::shared_ptr<context_state>& empty_context();
+
 /// Throws error(usage, "<call> ... was finalized") for a finalized context.
 void check_live(const context_state& state, const char* call);
 
@@ -73,14 +78,16 @@ void check_live(const context_state& state, const char* call);
 /// borrowed.
 struct py_context {
   explicit py_context(const context_setup& setup) : state(std::make_shared<context_state>(setup)) {}
-  explicit py_context(std::shared_ptr<context_state> lent)
-      : state(std::move(lent)), borrowed(true) {}
+  explicit py_context(std::shared_ptr<context_state> lent);
   py_context(const py_context&) = delete;
   py_context& operator=(const py_context&) = delete;
   ~py_context();
 
   std::shared_ptr<context_state> state;
   const bool borrowed = false;  ///< another one finalizes it
+  /// Whose failures `check_errors` gives: a borrowed context has those of the functions that were
+  /// submitted through it, 0 all of them.
+  const std::uint64_t list = 0;
 };
 
 }  // namespace millstream::python

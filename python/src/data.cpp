@@ -46,6 +46,7 @@ nb::object dtype_of(const py_data& self) {
 
 std::string repr_of(const py_data& self) {
   const std::string symbol = self.data.symbol();
+  if (!self.data) return "logical_data(empty)";
   std::string text = "logical_data(";
   if (!symbol.empty()) text += "name='" + symbol + "', ";
   if (!self.what) return text + "token)";
@@ -138,6 +139,7 @@ py_data::~py_data() {
 }
 
 std::string name_of(const untyped_data& data) {
+  if (!data) return "a logical_data without a context";
   const std::string symbol = data.symbol();
   return symbol.empty() ? "data " + std::to_string(data.id()) : "'" + symbol + "'";
 }
@@ -209,18 +211,41 @@ py_data make_empty(const std::shared_ptr<context_state>& state, nb::handle shape
   return {state, std::move(data), std::move(what)};
 }
 
+namespace {
+
+exec_place to_filling_place(nb::handle given) {
+  const exec_place place = to_exec_place(given, "exec_place");
+  if (place.what() != exec_place::kind::host) return place;
+  throw error(errc::not_implemented,
+              "exec_place.host() cannot fill data; leave exec_place out, "
+              "or submit a function that fills it");
+}
+
+void fill_data(const py_context& in, nb::handle target, nb::handle value, nb::handle where,
+               nb::handle place) {
+  check_live(*in.state, "init_logical_data()");
+  const auto* const data = as<py_data>(target);
+  if (data == nullptr || !data->what) {
+    throw error(errc::invalid_type,
+                "init_logical_data() got " +
+                    (data == nullptr ? "data of type " + class_name(target)
+                                     : name_of(data->data) + " without content") +
+                    "; pass a logical_data that is no token");
+  }
+  const exec_place at = to_filling_place(place);
+  fill(in.state, nb::cast(py_dep{nb::borrow(target), access_mode::write, nb::borrow(where)}),
+       element_of(value, data->what->dtype), at);
+}
+
+}  // namespace
+
 py_data make_full(const std::shared_ptr<context_state>& state, nb::handle shape,
                   const fill_arguments& fill_with) {
   const nb::module_ numpy = nb::module_::import_("numpy");
   const nb::object dtype = to_dtype(
       fill_with.dtype.is_none() ? nb::object(numpy.attr("array")(fill_with.value).attr("dtype"))
                                 : nb::borrow(fill_with.dtype));
-  const exec_place place = to_exec_place(fill_with.place, "exec_place");
-  if (place.what() == exec_place::kind::host) {
-    throw error(errc::not_implemented,
-                "exec_place.host() cannot fill data; leave exec_place out, "
-                "or submit a function that fills it");
-  }
+  const exec_place place = to_filling_place(fill_with.place);
   const nb::object value = element_of(fill_with.value, dtype);
   py_data made = make_empty(state, shape, dtype, fill_with.name);
   const nb::object handle = nb::cast(std::move(made));
@@ -234,11 +259,45 @@ py_data make_token(const std::shared_ptr<context_state>& state) {
   return {state, state->core.make_token({}, caller_site()), nullptr};
 }
 
+namespace {
+
+py_data construct(nb::handle context, nb::handle buffer, nb::handle place, nb::handle name) {
+  const auto* const in = as<py_context>(context);
+  if (in == nullptr && !context.is_none()) {
+    throw error(errc::invalid_type,
+                "'ctx' is of type " + class_name(context) + "; pass a context, or None");
+  }
+  if (in == nullptr || buffer.is_none()) return {empty_context(), {}, nullptr};
+  check_live(*in->state, "logical_data()");
+  return register_buffer(in->state, {buffer, place, name, nb::none(), nb::bool_(false)});
+}
+
+}  // namespace
+
 void bind_data(nb::module_& core) {
+  core.def("fill_data", &fill_data, "ctx"_a, "ld"_a.none(), "value"_a.none(),
+           "data_place"_a = nb::none(), "exec_place"_a = nb::none(),
+           nb::sig("def fill_data(ctx: context, ld: logical_data, value: object, "
+                   "data_place: data_place | None = None, exec_place: exec_place | None = None) -> "
+                   "None"),
+           "What `context.logical_data_full` does to its data, for data that is there.");
   nb::class_<py_data>(core, "logical_data", nb::is_weak_referenceable(),
                       "A value that may have copies in several memories. Contexts make it; "
                       "dropping the last handle queues the write-back to a registered buffer and "
                       "never waits.")
+      .def(
+          "__init__",
+          [](py_data* self, nb::handle context, nb::handle buffer, nb::handle place,
+             nb::handle /*shape*/, nb::handle /*dtype*/,
+             nb::handle name) { new (self) py_data(construct(context, buffer, place, name)); },
+          "ctx"_a = nb::none(), "buf"_a = nb::none(), "dplace"_a = nb::none(),
+          "shape"_a = nb::none(), "dtype"_a = nb::none(), "name"_a = nb::none(),
+          nb::sig("def __init__(self, ctx: context | None = None, buf: object = None, "
+                  "dplace: data_place | None = None, shape: object = None, dtype: object = None, "
+                  "name: str | None = None) -> None"),
+          "As `context.logical_data`; `shape` and `dtype` are those of the array, whatever is "
+          "said here. Without a context or an array the object belongs to none: no task takes "
+          "it (ValueError), and what needs a context is a UsageError.")
       .def_static(
           "token",
           [](py_context& ctx) {

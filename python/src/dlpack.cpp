@@ -262,6 +262,10 @@ nb::object ask_for_capsule(nb::handle array, std::optional<std::uint64_t> stream
 
 }  // namespace
 
+nb::object dtype_by_dlpack(std::uint8_t code, std::uint8_t bits) {
+  return dtype_of({code, bits, 1});
+}
+
 nb::object to_capsule(const dlpack_export& memory, bool versioned) {
   return versioned ? make_capsule<managed_versioned>(memory) : make_capsule<managed>(memory);
 }

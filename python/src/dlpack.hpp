@@ -34,6 +34,10 @@ struct dlpack_export {
 /// ExportError (a BufferError) for elements the protocol has no words for.
 [[nodiscard]] nb::object to_capsule(const dlpack_export& memory, bool versioned);
 
+/// The same for elements named by the protocol: code and bits. InvalidTypeError where NumPy has no
+/// such elements.
+[[nodiscard]] nb::object dtype_by_dlpack(std::uint8_t code, std::uint8_t bits);
+
 /// Memory that came in.
 struct dlpack_import {
   layout_ptr what;

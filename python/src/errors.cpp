@@ -125,6 +125,16 @@ std::string note_of(const failure& what) {
   return text;
 }
 
+std::uint64_t list_of(const std::exception_ptr& cause) {
+  try {
+    std::rethrow_exception(cause);
+  } catch (const python_exception& user) {
+    return user.shared()->list;
+  } catch (...) {
+    return 0;
+  }
+}
+
 }  // namespace
 
 python_exception::python_exception(nb::object value) : state_(std::make_shared<state>()) {
@@ -169,6 +179,15 @@ nb::object combine(const std::vector<failure>& failures) {
     found.append(nb::make_tuple(exception, decode(note_of(each).c_str())));
   }
   return nb::module_::import_("millstream._errors").attr("_combine")(found);
+}
+
+nb::object take_failure_of(untyped_context& in, std::uint64_t list) {
+  for (const failure& each : in.look_at_failures({})) {
+    if (list_of(each.cause) != list) continue;
+    in.mark_failures_seen({each.task_id});
+    return combine({each});
+  }
+  return {};
 }
 
 void throw_instead_of(nb::python_error& raised, const std::string& text) {

@@ -3,6 +3,7 @@
 /// those of user code travel through the engine and come out as the same object.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <string>
@@ -40,7 +41,8 @@ class python_exception final : public std::exception {
  public:
   struct state {
     py_ref value;
-    std::string text;  // "ValueError: boom"
+    std::string text;        // "ValueError: boom"
+    std::uint64_t list = 0;  // of the borrowed context it came through, if any
   };
 
   /// Takes the pending exception; the lock is held.
@@ -65,6 +67,10 @@ void with_details(Details&& details, Call&& call);
 /// One exception for all failures: the user's own object with a note, or an ExceptionGroup.
 /// Null for none. The lock is held.
 [[nodiscard]] nb::object combine(const std::vector<failure>& failures);
+
+/// The oldest failure nobody has seen of the functions with this `body_arguments::list`, which has
+/// been seen now. Null for none. The lock is held.
+[[nodiscard]] nb::object take_failure_of(untyped_context& in, std::uint64_t list);
 
 /// Throws `text` instead of an exception of Python's or NumPy's, as our exception of the same
 /// built-in type: ValueError, TypeError, OverflowError. Others go on as they are. Called while

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <nanobind/stl/pair.h>
 
@@ -84,6 +85,34 @@ nb::object make_capsule(nb::handle owner, nb::handle pointer, nb::handle size, n
   return to_capsule(memory, /*versioned=*/false);
 }
 
+std::uint8_t to_small(nb::handle number, const char* argument) {
+  const std::size_t value = to_index(number, argument);
+  if (value <= 255) return static_cast<std::uint8_t>(value);
+  throw error(errc::invalid_value,
+              "'" + std::string(argument) + "' is " + std::to_string(value) + "; pass 0 to 255");
+}
+
+std::vector<Py_ssize_t> to_extents(nb::handle shape) {
+  std::vector<Py_ssize_t> dims;
+  for (const nb::handle each : nb::iter(shape))
+    dims.push_back(static_cast<Py_ssize_t>(to_index(each, "shape")));
+  return dims;
+}
+
+nb::object export_memory(nb::handle owner, nb::handle pointer, nb::handle shape, nb::handle code,
+                         nb::handle bits, nb::handle device) {
+  dlpack_export memory;
+  memory.what =
+      make_layout_of(dtype_by_dlpack(to_small(code, "dtype_code"), to_small(bits, "dtype_bits")),
+                     to_extents(shape));
+  memory.address = to_pointer(pointer);
+  const auto number = static_cast<std::int32_t>(to_small(device, "device_id"));
+  memory.home = has_host_memory() ? dlpack_home{dlpack_device::cpu, 0}
+                                  : dlpack_home{dlpack_device::cuda, number};
+  memory.owner = nb::borrow(owner);
+  return to_capsule(memory, /*versioned=*/false);
+}
+
 void order(std::uint64_t later, std::uint64_t earlier) {
   default_machine().order(later, earlier);
 }
@@ -142,6 +171,15 @@ void bind_memory(nb::module_& core) {
            nb::sig("def dlpack_capsule(owner: object, ptr: int, size: int, "
                    "dtype: numpy.dtype[typing.Any], device: tuple[int, int]) -> object"),
            "An unversioned capsule over memory that `owner` keeps alive.");
+  core.def("dlpack_export", &export_memory, "owner"_a.none(), "data_ptr"_a, "shape"_a,
+           "dtype_code"_a, "dtype_bits"_a, "device_id"_a,
+           nb::sig("def dlpack_export(owner: object, data_ptr: int, "
+                   "shape: collections.abc.Iterable[int], dtype_code: int, dtype_bits: int, "
+                   "device_id: int) -> object"),
+           "An unversioned DLPack capsule (``dltensor``) over memory in C order that `owner` keeps "
+           "alive, on GPU `device_id`; on machines without GPUs on the CPU. Codes of elements: 0 "
+           "int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool. TypeError for elements that NumPy "
+           "does not have, NumberRangeError for negative numbers.");
   core.def("order_streams", &order, "later"_a, "earlier"_a,
            "Later work of the one stream comes after what is in the other one now.");
 }

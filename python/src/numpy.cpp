@@ -4,6 +4,8 @@
 #include <limits>
 #include <string>
 
+#include <nanobind/stl/string.h>
+
 #include <millstream/error.hpp>
 
 #include "convert.hpp"
@@ -117,6 +119,22 @@ Py_ssize_t to_extent(nb::handle element) {
   return extent;
 }
 
+// What NumPy can make arrays of. Asked for only where a rank is beyond what every NumPy has.
+std::size_t most_dimensions() {
+  static const std::size_t most = [] {
+    const nb::object version = nb::module_::import_("numpy").attr("__version__");
+    return nb::cast<std::string>(version).starts_with("1.") ? 32 : 64;
+  }();
+  return most;
+}
+
+void check_rank(std::size_t rank) {
+  constexpr std::size_t always_fine = 32;
+  if (rank <= always_fine || rank <= most_dimensions()) return;
+  throw error(errc::invalid_value, "a shape has more than " + std::to_string(most_dimensions()) +
+                                       " dimensions, which NumPy has no arrays of; merge some");
+}
+
 std::vector<Py_ssize_t> to_extents(nb::handle shape) {
   PyObject* const iterator = PyObject_GetIter(shape.ptr());
   if (iterator == nullptr) {
@@ -129,6 +147,7 @@ std::vector<Py_ssize_t> to_extents(nb::handle shape) {
   while (PyObject* const next = PyIter_Next(iterator)) {
     const nb::object element = nb::steal(next);
     extents.push_back(to_extent(element));
+    check_rank(extents.size());  // here, since an iterable need not end
   }
   if (PyErr_Occurred()) throw nb::python_error();
   if (extents.empty()) {
@@ -138,9 +157,15 @@ std::vector<Py_ssize_t> to_extents(nb::handle shape) {
   return extents;
 }
 
+// Extents of zero do not make the others any smaller, as in NumPy.
 std::size_t byte_count(const std::vector<Py_ssize_t>& dims, std::size_t itemsize) {
   std::size_t bytes = itemsize;
+  bool empty = false;
   for (const Py_ssize_t extent : dims) {
+    if (extent == 0) {
+      empty = true;
+      continue;
+    }
     if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes) ||
         bytes > static_cast<std::size_t>(std::numeric_limits<Py_ssize_t>::max())) {
       throw error(errc::invalid_value,
@@ -148,7 +173,7 @@ std::size_t byte_count(const std::vector<Py_ssize_t>& dims, std::size_t itemsize
                   "split the data into parts");
     }
   }
-  return bytes;
+  return empty ? 0 : bytes;
 }
 
 }  // namespace
@@ -171,6 +196,7 @@ nb::object to_dtype(nb::handle what) {
 }
 
 layout_ptr make_layout_of(nb::object dtype, std::vector<Py_ssize_t> dims) {
+  check_rank(dims.size());
   const dtype_facts& facts = facts_of(dtype);
   auto made = std::make_shared<layout>();
   made->bytes = byte_count(dims, facts.itemsize);

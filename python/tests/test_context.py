@@ -75,7 +75,7 @@ def test_every_call_after_finalize_raises(host):
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("use_graph", True), ("borrowed", True)],
+    [("use_graph", True)],
 )
 def test_options_of_later_versions_say_so(option, value):
     with pytest.raises(NotImplementedError, match=rf"context\({option}="):

@@ -319,3 +319,45 @@ def test_device_arrays_are_data(default, dtype):
 def test_empty_device_array_is_data(default):
     with stf.context(machine=default) as ctx:
         assert ctx.wait(ctx.logical_data(stf.DeviceArray(0, "f4", ON_DEVICE))).shape == (0,)
+
+
+# --- capsules by hand
+
+
+@pytest.mark.parametrize(
+    ("code", "bits", "dtype"),
+    [(0, 32, "int32"), (1, 8, "uint8"), (2, 64, "float64"), (5, 64, "complex64"), (6, 8, "bool")],
+)
+def test_capsule_over_memory_of_an_owner(ctx, code, bits, dtype):
+    owner = stf.DeviceArray(6 * bits // 8, np.uint8, stf.data_place.device(0))
+    owner.copy_to_device(np.arange(6).astype(dtype).view(np.uint8))
+    pointer, watch = owner._pointer, weakref.ref(owner)
+    capsule = stf.dlpack_export(owner, pointer, [2, 3], code, bits, 0)
+    assert '"dltensor"' in repr(capsule)
+    del owner
+    assert watch() is not None
+    data = ctx.logical_data(capsule)
+    assert (data.shape, data.dtype) == ((2, 3), np.dtype(dtype))
+    assert np.array_equal(ctx.wait(data), np.arange(6).reshape(2, 3).astype(dtype))
+    del data, capsule
+    ctx.finalize()
+    del ctx
+    gc.collect()
+    assert watch() is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((None, 0, (1,), 99, 32, 0), TypeError),
+        ((None, 0, (1,), 0, 3, 0), TypeError),
+        ((None, 0, (1,), 256, 8, 0), ValueError),
+        ((None, 0, (-1,), 0, 8, 0), OverflowError),
+        ((None, -1, (1,), 0, 8, 0), OverflowError),
+        ((None, 0, 3, 0, 8, 0), TypeError),
+        ((None, 0, (2**40, 2**40), 0, 8, 0), ValueError),
+    ],
+)
+def test_capsule_of_nonsense(arguments, error):
+    with pytest.raises(error):
+        stf.dlpack_export(*arguments)

@@ -4,6 +4,7 @@
 import array
 import ctypes
 import gc
+import itertools
 
 import millstream as stf
 import numpy as np
@@ -526,3 +527,23 @@ def test_more_than_two_to_the_31(ctx, dtype, count):
     ctx.submit(mark, data.rw())
     ctx.submit(count_marks, data.read(), total.write())
     assert ctx.wait(total).tolist() == [2]
+
+
+# --- shapes that no array has
+
+
+def test_more_dimensions_than_numpy_has_are_refused(ctx):
+    most = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+    assert ctx.logical_data_empty((1,) * most).shape == (1,) * most
+    for rank in (most + 1, 1000):
+        with pytest.raises(ValueError, match=f"more than {most} dimensions"):
+            ctx.logical_data_empty((1,) * rank)
+        with pytest.raises(ValueError, match=f"more than {most} dimensions"):
+            stf.dlpack_export(None, 4096, (1,) * rank, 0, 8, 0)
+    with pytest.raises(ValueError, match=f"more than {most} dimensions"):
+        ctx.logical_data_empty(itertools.repeat(1))
+
+
+def test_extent_of_zero_hides_no_overflow():
+    with pytest.raises(ValueError, match="more bytes than an address can count"):
+        stf.dlpack_export(None, 4096, (0, 2**40, 2**40), 2, 32, 0)

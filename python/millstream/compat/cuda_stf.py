@@ -37,6 +37,7 @@ _RENAMED = {
     "_stf_bindings": "millstream",
     "_stream_utils": "millstream.compat._stream_utils",
     "device_array": "millstream._device_array",
+    "fill_utils": "millstream.compat._fill_utils",
 }
 _lock = threading.Lock()
 
