@@ -29,8 +29,8 @@ status device::release_managed(void* block, std::size_t /*bytes*/, queue& /*orde
   return missing(who(*this), "release managed memory", capability::managed);
 }
 
-result<std::unique_ptr<graph>> device::make_capture_target() {
-  return missing(who(*this), "record foreign work", capability::capture_to_graph);
+result<kernel*> device::adopt_kernel(std::uint64_t /*native*/) {
+  return missing(who(*this), "launch kernels", capability::kernels);
 }
 
 result<std::vector<std::unique_ptr<device>>> device::split(int /*parts*/, int /*smallest*/) {

@@ -67,10 +67,12 @@ class device {
   virtual status release_managed(void* block, std::size_t bytes, queue& order);
 
   [[nodiscard]] virtual result<std::unique_ptr<program>> load(std::span<const std::byte> image) = 0;
+  /// An entry point that somebody else loaded (a native function or kernel handle) and keeps loaded
+  /// as long as it is used (capability::kernels). Kept by the device, one object per handle.
+  [[nodiscard]] virtual result<kernel*> adopt_kernel(std::uint64_t native);
+  /// An empty graph (capability::graphs). It is instantiated for this device and may hold nodes of
+  /// others.
   [[nodiscard]] virtual result<std::unique_ptr<graph>> make_graph() = 0;
-  /// An empty graph for `queue::begin_capture` (capability::capture_to_graph); on a machine
-  /// without capability::graphs nothing else can be done with it.
-  [[nodiscard]] virtual result<std::unique_ptr<graph>> make_capture_target();
 
   /// Parts of this device that compute independently (capability::green_contexts): `parts` devices
   /// with at least `smallest` multiprocessors each, disjoint. `index` and memory are those of this

@@ -14,8 +14,6 @@
 
 namespace millstream::backend {
 
-class graph;
-class graph_node;
 class kernel;
 
 /// Where memory lives: device number, or one of these.
@@ -69,13 +67,17 @@ struct fill_request {
   std::uint32_t pattern_bytes = 1;
 };
 
-/// One kernel launch; `arguments` is the packed argument block.
+/// One kernel launch; `arguments` is the packed argument block: each at a multiple of its alignment.
 struct launch_request {
   kernel* what = nullptr;
   std::array<std::uint32_t, 3> grid{1, 1, 1};
   std::array<std::uint32_t, 3> block{1, 1, 1};
   std::uint32_t shared_bytes = 0;
   std::span<const std::byte> arguments;
+  /// Blocks per cluster; all 1 = what the kernel was compiled for.
+  std::array<std::uint32_t, 3> cluster{1, 1, 1};
+  bool cooperative = false;   ///< all blocks are resident at once, so that they can synchronise
+  bool programmatic = false;  ///< may begin before its predecessor ends, where that one allows it
 };
 
 /// Every operation returns at once; it takes effect at its turn. Any thread may call, but a queue
@@ -102,12 +104,6 @@ class queue {
   virtual status record(event& mark) = 0;
   /// Work queued later starts only after the mark was passed.
   virtual status wait(event& mark) = 0;
-
-  /// Recording (capability::capture_to_graph): work issued to the native stream until
-  /// `end_capture` becomes nodes of `into` behind `after`.
-  virtual status begin_capture(graph& into, std::span<graph_node* const> after) = 0;
-  /// Also takes back a capture that failed; then `last` is null.
-  virtual status end_capture(graph& into, graph_node** last) = 0;
 
   /// Whether what is queued is being recorded at the moment, by us or by somebody else. Where the
   /// queue waits for a mark set on a recorded queue, it is recorded too, until the recording ends.

@@ -169,14 +169,10 @@ result<std::unique_ptr<backend::program>> device::load(std::span<const std::byte
 }
 
 result<std::unique_ptr<backend::graph>> device::make_graph() {
-  return missing(state_->who(), "build graphs", capability::graphs);
-}
-
-result<std::unique_ptr<backend::graph>> device::make_capture_target() {
   using answer = result<std::unique_ptr<backend::graph>>;
   if (base::forked_child()) return call_gate::refuse_child(state_->who());
   if (!state_->machine().bits.has(capability::capture_to_graph)) {
-    return backend::device::make_capture_target();
+    return missing(state_->who(), "build graphs", capability::graphs);
   }
   if (status refused = state_->open(); !refused) return refused;
   return guarded(state_->who(), [&]() -> answer {

@@ -32,7 +32,6 @@ class device final : public backend::device {
   [[nodiscard]] result<std::unique_ptr<backend::program>> load(
       std::span<const std::byte> image) override;
   [[nodiscard]] result<std::unique_ptr<backend::graph>> make_graph() override;
-  [[nodiscard]] result<std::unique_ptr<backend::graph>> make_capture_target() override;
   [[nodiscard]] result<std::vector<std::unique_ptr<backend::device>>> split(int parts,
                                                                             int smallest) override;
 

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "backend/cuda/queue.hpp"
 #include "backend/missing.hpp"
 #include "base/text.hpp"
 
@@ -23,20 +24,23 @@ graph::~graph() {
   if (!base::forked_child()) on_->api()->cuGraphDestroy(raw_);
 }
 
-graph::node_result graph::add_kernel(const launch_request& /*what*/, nodes /*after*/) {
+result<graph_node> graph::add_kernel(const launch_request& /*what*/, node_span /*after*/) {
   return missing(on_->who(), "build graphs", capability::graphs);
 }
-graph::node_result graph::add_copy(const copy_request& /*what*/, nodes /*after*/) {
+result<graph_node> graph::add_copy(const copy_request& /*what*/, node_span /*after*/) {
   return missing(on_->who(), "build graphs", capability::graphs);
 }
-graph::node_result graph::add_fill(const fill_request& /*what*/, nodes /*after*/) {
+result<graph_node> graph::add_fill(const fill_request& /*what*/, node_span /*after*/) {
   return missing(on_->who(), "build graphs", capability::graphs);
 }
-graph::node_result graph::add_host(job& /*what*/, nodes /*after*/) {
+result<graph_node> graph::add_host(job& /*what*/, int /*device*/, node_span /*after*/) {
   return missing(on_->who(), "build graphs", capability::graphs);
 }
-graph::node_result graph::add_child(backend::graph& /*child*/, nodes /*after*/) {
+result<graph_node> graph::add_child(const backend::graph& /*child*/, node_span /*after*/) {
   return missing(on_->who(), "build graphs", capability::graphs);
+}
+std::size_t graph::node_count() const noexcept {
+  return 0;
 }
 result<std::unique_ptr<executable_graph>> graph::instantiate() {
   return missing(on_->who(), "launch graphs", capability::graphs);
@@ -44,21 +48,25 @@ result<std::unique_ptr<executable_graph>> graph::instantiate() {
 status graph::update(executable_graph& /*target*/) {
   return missing(on_->who(), "launch graphs", capability::graphs);
 }
+result<std::string> graph::dot() const {
+  return missing(on_->who(), "draw graphs", capability::graphs);
+}
 
-status graph::begin_capture(stream& on, nodes after) {
-  std::vector<abi::graph_node> before;
-  for (backend::graph_node* each : after)
-    before.push_back(static_cast<graph_node*>(each)->raw());
-  const context_guard in(on.on.api(), on.on.context());
-  const abi::result answer = on.on.api()->cuStreamBeginCaptureToGraph(
-      on.raw, raw_, before.data(), nullptr, before.size(), abi::capture_mode::relaxed);
-  if (status failed = on.on.check("begin to capture a stream", answer); !failed) return failed;
-  on.expect_capture();
+status graph::begin_body(backend::queue& on, node_span after) {
+  const stream& captured = *static_cast<any_queue&>(on).native();
+  const context_guard in(captured.on.api(), captured.on.context());
+  const abi::result answer = captured.on.api()->cuStreamBeginCaptureToGraph(
+      captured.raw, raw_, reinterpret_cast<const abi::graph_node*>(after.data()), nullptr,
+      after.size(), abi::capture_mode::relaxed);
+  if (status failed = captured.on.check("begin to capture a stream", answer); !failed) {
+    return failed;
+  }
+  static_cast<any_queue&>(on).native()->expect_capture();
   return {};
 }
 
 // The nodes behind which the next operation would be put.
-result<graph::raw_nodes> graph::ends_of(const stream& on) {
+result<node_list> graph::ends_of(const stream& on) {
   auto now = abi::capture_status::none;
   abi::graph into = nullptr;
   const abi::graph_node* ends = nullptr;
@@ -68,7 +76,12 @@ result<graph::raw_nodes> graph::ends_of(const stream& on) {
   const abi::result answer =
       on.on.api()->cuStreamGetCaptureInfo(on.raw, &now, &id, &into, &ends, &edges, &count);
   if (status failed = on.on.check("look at a capture", answer); !failed) return failed;
-  if (now == abi::capture_status::active && into == raw_) return raw_nodes(ends, ends + count);
+  if (now == abi::capture_status::active && into == raw_) {
+    node_list found;
+    for (std::size_t i = 0; i < count; ++i)
+      found.push_back(graph_node{reinterpret_cast<std::uintptr_t>(ends[i])});
+    return found;
+  }
   return status(errc::usage,
                 base::cat(on.on.who(), " is not recording into this graph",
                           now == abi::capture_status::invalidated
@@ -77,26 +90,18 @@ result<graph::raw_nodes> graph::ends_of(const stream& on) {
                               : "; begin the recording first"));
 }
 
-result<abi::graph_node> graph::join(const raw_nodes& ends) {
-  if (ends.size() <= 1) return ends.empty() ? nullptr : ends.front();
-  abi::graph_node joint = nullptr;
-  const abi::result answer =
-      on_->api()->cuGraphAddEmptyNode(&joint, raw_, ends.data(), ends.size());
-  if (status failed = on_->check("join the ends of a capture", answer); !failed) return failed;
-  return joint;
-}
-
-status graph::end_capture(stream& on, backend::graph_node** last) {
-  *last = nullptr;
-  const context_guard in(on.on.api(), on.on.context());
-  auto ends = ends_of(on);
-  abi::graph captured = nullptr;
-  const abi::result answer = on.on.api()->cuStreamEndCapture(on.raw, &captured);
+status graph::end_body(backend::queue& on, node_list& last) {
+  last.clear();
+  const stream& captured = *static_cast<any_queue&>(on).native();
+  const context_guard in(captured.on.api(), captured.on.context());
+  auto ends = ends_of(captured);
+  abi::graph into = nullptr;
+  const abi::result answer = captured.on.api()->cuStreamEndCapture(captured.raw, &into);
   if (!ends) return ends.take_status();
-  if (status failed = on.on.check("end the capture of a stream", answer); !failed) return failed;
-  auto tail = join(ends.value());
-  if (!tail) return tail.take_status();
-  if (tail.value() != nullptr) *last = &nodes_.emplace_back(tail.value());
+  if (status failed = captured.on.check("end the capture of a stream", answer); !failed) {
+    return failed;
+  }
+  last = std::move(ends.value());
   return {};
 }
 

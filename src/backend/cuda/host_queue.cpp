@@ -203,13 +203,4 @@ status host_queue::release(device_state& of, void* block, std::size_t bytes) {
   });
 }
 
-status host_queue::begin_capture(backend::graph& /*into*/,
-                                 std::span<backend::graph_node* const> /*after*/) {
-  return missing(who_, "record foreign work", capability::capture_to_graph);
-}
-
-status host_queue::end_capture(backend::graph& /*into*/, backend::graph_node** /*last*/) {
-  return missing(who_, "record foreign work", capability::capture_to_graph);
-}
-
 }  // namespace millstream::backend::cuda

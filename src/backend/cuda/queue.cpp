@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "backend/cuda/graph.hpp"
 #include "backend/guarded.hpp"
 #include "backend/missing.hpp"
 #include "backend/request.hpp"
@@ -75,22 +74,6 @@ status queue::wait(backend::event& what) {
   return call(call::wait, [&] {
     return static_cast<event&>(what).visit([&](const mark& tail) { return stream_->wait(tail); });
   });
-}
-
-status queue::begin_capture(backend::graph& into, std::span<backend::graph_node* const> after) {
-  if (!on_->machine().bits.has(capability::capture_to_graph)) {
-    return missing(on_->who(), "record foreign work", capability::capture_to_graph);
-  }
-  if (status refused = on_->open(); !refused) return refused;
-  return guarded(on_->who(),
-                 [&] { return static_cast<graph&>(into).begin_capture(*stream_, after); });
-}
-
-status queue::end_capture(backend::graph& into, backend::graph_node** last) {
-  if (!on_->machine().bits.has(capability::capture_to_graph)) {
-    return missing(on_->who(), "record foreign work", capability::capture_to_graph);
-  }
-  return guarded(on_->who(), [&] { return static_cast<graph&>(into).end_capture(*stream_, last); });
 }
 
 result<bool> queue::is_capturing() {

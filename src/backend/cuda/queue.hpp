@@ -33,8 +33,6 @@ class queue final : public any_queue {
   status launch(const launch_request& request) override;
   status record(backend::event& into) override;
   status wait(backend::event& what) override;
-  status begin_capture(backend::graph& into, std::span<backend::graph_node* const> after) override;
-  status end_capture(backend::graph& into, backend::graph_node** last) override;
   [[nodiscard]] result<bool> is_capturing() override;
 
   [[nodiscard]] stream* native() noexcept override { return stream_.get(); }
@@ -80,8 +78,6 @@ class host_queue final : public any_queue {
   status launch(const launch_request& request) override;
   status record(backend::event& into) override;
   status wait(backend::event& what) override;
-  status begin_capture(backend::graph& into, std::span<backend::graph_node* const> after) override;
-  status end_capture(backend::graph& into, backend::graph_node** last) override;
 
   [[nodiscard]] stream* native() noexcept override { return nullptr; }
   [[nodiscard]] result<mark> tail() override;

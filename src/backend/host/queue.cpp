@@ -99,12 +99,4 @@ status queue::release(arena& from, void* block, std::size_t bytes) {
   return added;
 }
 
-status queue::begin_capture(graph& /*into*/, std::span<graph_node* const> /*after*/) {
-  return missing(who_, "record foreign work", capability::capture_to_graph);
-}
-
-status queue::end_capture(graph& /*into*/, graph_node** /*last*/) {
-  return missing(who_, "record foreign work", capability::capture_to_graph);
-}
-
 }  // namespace millstream::backend::host

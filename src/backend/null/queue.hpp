@@ -44,8 +44,6 @@ class queue final : public backend::queue {
   status launch(const launch_request& request) override;
   status record(backend::event& mark) override;
   status wait(backend::event& mark) override;
-  status begin_capture(graph& into, std::span<graph_node* const> after) override;
-  status end_capture(graph& into, graph_node** last) override;
 
   status release(arena& from, void* block, std::size_t bytes);
 

@@ -85,8 +85,8 @@ class all_calls {
     after("enable_peer");
     static_cast<void>(device().load(std::as_bytes(std::span("no image"))));
     after("load");
-    static_cast<void>(device().make_capture_target());
-    after("make_capture_target");
+    static_cast<void>(device().make_graph());
+    after("make_graph");
     static_cast<void>(device().memory());
     after("memory");
   }
