@@ -151,6 +151,11 @@ may_block::~may_block() {
   --t_may_block;
 }
 
+released_lock::released_lock() noexcept : token_(enter_wait()) {}
+released_lock::~released_lock() {
+  leave_wait(token_);
+}
+
 void py_ref::drop() noexcept {
   PyObject* const object = std::exchange(object_, nullptr);
   const interpreter_lock lock;

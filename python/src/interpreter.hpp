@@ -49,6 +49,20 @@ class may_block {
   may_block& operator=(const may_block&) = delete;
 };
 
+/// Around calls that may block inside of the driver, where the engine cannot tell: lets go of the
+/// interpreter lock at once. Nothing of Python may be touched meanwhile.
+class released_lock {
+ public:
+  released_lock() noexcept;
+  ~released_lock();
+  released_lock(const released_lock&) = delete;
+  released_lock& operator=(const released_lock&) = delete;
+
+ private:
+  may_block section_;
+  void* token_;
+};
+
 /// A reference that may be dropped on any thread, with or without the interpreter lock, also when
 /// the interpreter is gone (then the object leaks).
 class py_ref {

@@ -46,7 +46,7 @@ void copy(nb::handle array, nb::handle pointer, std::uint64_t stream, bool from_
   void* const address = to_pointer(pointer);
   const placed_block memory{address, on.home_of(address)};
   const std::uint64_t order = order_on(on, memory.place, stream);
-  const may_block section;
+  const released_lock section;
   if (from_array) {
     on.copy(memory, host, bytes, order);
   } else {
@@ -127,7 +127,7 @@ std::uintptr_t allocate_at(data_place place, nb::handle bytes, nb::handle stream
   }
   const machine& on = default_machine();
   const std::uint64_t order = order_on(on, place, to_stream(stream));
-  const may_block section;
+  const released_lock section;
   return reinterpret_cast<std::uintptr_t>(
       on.allocate(place, static_cast<std::size_t>(count), order));
 }
@@ -137,7 +137,7 @@ void deallocate_at(data_place place, nb::handle pointer, nb::handle bytes, nb::h
   const std::uint64_t order = order_on(on, place, to_stream(stream));
   void* const memory = to_pointer(pointer);
   const std::size_t count = to_index(bytes, "nbytes");
-  const may_block section;
+  const released_lock section;
   on.deallocate(place, memory, count, order);
 }
 

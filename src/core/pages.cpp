@@ -2,6 +2,7 @@
 /// Page-locking of users' buffers: done where it pays, undone after the last use.
 #include <utility>
 
+#include "core/blocking.hpp"
 #include "core/context.hpp"
 #include "core/unlocker.hpp"
 
@@ -35,7 +36,11 @@ void context::lock_pages(lock& held, data& what) {
   void* const block = what.instances[0].address;
   std::shared_ptr<void> owner = what.keep_alive;
   held.unlock();
-  const bool is_locked = on().driver().register_memory(block, what.bytes).ok();
+  bool is_locked = false;
+  {
+    const blocking_section blocking;
+    is_locked = on().driver().register_memory(block, what.bytes).ok();
+  }
   held.lock();
   if (!is_locked) return;  // the copies go through staging
   has_locked_pages_ = true;
@@ -56,10 +61,12 @@ void context::lock_pages_of(lock& held, const plan& of) {
 }
 
 // So that owners are gone when `finish` returns. Not while streams wait for host functions of
-// others: unlocking would wait for these.
+// others: unlocking would wait for these. The owner may be an object of Python's, so that the
+// thread that unlocks needs the lock of the interpreter.
 void context::await_unlocked_pages() {
   const std::uint64_t all = unlocks_wanted();
   constexpr std::chrono::milliseconds slice{1};
+  const blocking_section blocking;
   while (!on().has_parked_queues() && !wait_for_unlocks(all, slice))
     continue;
 }

@@ -122,6 +122,70 @@ PROLOGUE = f"""
 """
 
 
+# Programs of their own, because whoever waits with the lock of the interpreter stops the tests, too.
+A06_PAGES = """
+    import millstream as stf
+    import numpy as np
+
+    x, y = np.ones(1 << 20, np.float32), np.zeros(1 << 20, np.float32)
+    for _ in range(3):
+        with stf.context(machine=stf.machine("cuda")) as ctx:
+            with ctx.task(ctx.logical_data(x).read(), ctx.logical_data(y).rw()) as t:
+                t.args_cai()
+    print(int(x.sum()), int(y.sum()))
+"""
+
+
+def test_a06_buffers_whose_pages_were_locked_are_let_go_without_the_lock(run_clean):
+    assert run_clean(A06_PAGES) == "1048576 0\n"
+
+
+A06_CALLBACK = """
+    import ctypes
+    import time
+    import sys
+    sys.path.insert(0, {folder!r})
+    import cuda_driver
+    import millstream as stf
+    import numpy as np
+
+    driver = cuda_driver.Driver(cuda_driver.LIBRARY)
+    driver.use(driver.primary())
+    stream = driver.make_stream()
+    seen = []
+
+    # As libraries do that call Python functions from a stream.
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    def callback(_):
+        time.sleep(0.01)
+        seen.append(len(seen))
+
+    def queue_callback():
+        driver.call("cuLaunchHostFunc", ctypes.c_void_p(stream), callback, None)
+
+    place = getattr(stf.data_place, {place!r})(*{index})
+    queue_callback()
+    array = stf.DeviceArray(1 << 20, np.float32, place, stream)
+    queue_callback()
+    array.copy_to_device(np.ones(1 << 20, np.float32))
+    queue_callback()
+    print(int(array.copy_to_host().sum()))
+    queue_callback()
+    del array
+    queue_callback()
+    stf.synchronize(stream)
+    driver.synchronize(stream)
+    print(seen)
+"""
+
+
+@pytest.mark.parametrize(("place", "index"), [("device", (0,)), ("managed", ()), ("host", ())])
+def test_a06_callbacks_of_others_run_while_memory_is_used(run_clean, place, index):
+    folder = str(pathlib.Path(__file__).parent)
+    found = run_clean(A06_CALLBACK.format(folder=folder, place=place, index=index))
+    assert found == "1048576\n[0, 1, 2, 3, 4]\n"
+
+
 def test_a13_first_use_of_the_library_is_inside_of_a_capture(run_clean):
     program = (
         PROLOGUE
