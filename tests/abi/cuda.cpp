@@ -150,6 +150,11 @@ MILLSTREAM_FIELD(allocation_properties, handle_data, CUmemAllocationProp, win32H
 static_assert(offsetof(abi::allocation_properties, compression) ==
               offsetof(CUmemAllocationProp, allocFlags));
 
+MILLSTREAM_STRUCT(launch_attribute_value, CUlaunchAttributeValue);
+static_assert(sizeof(CUlaunchAttributeValue::cooperative) == sizeof(int));
+static_assert(sizeof(CUlaunchAttributeValue::clusterDim) == 3 * sizeof(std::uint32_t));
+static_assert(sizeof(CUlaunchAttributeValue::programmaticStreamSerializationAllowed) ==
+              sizeof(int));
 MILLSTREAM_STRUCT(launch_attribute, CUlaunchAttribute);
 MILLSTREAM_FIELD(launch_attribute, id, CUlaunchAttribute, id);
 MILLSTREAM_FIELD(launch_attribute, value, CUlaunchAttribute, value);
@@ -230,6 +235,7 @@ MILLSTREAM_NUMBER(result::misaligned_address, CUDA_ERROR_MISALIGNED_ADDRESS);
 MILLSTREAM_NUMBER(result::invalid_address_space, CUDA_ERROR_INVALID_ADDRESS_SPACE);
 MILLSTREAM_NUMBER(result::invalid_pc, CUDA_ERROR_INVALID_PC);
 MILLSTREAM_NUMBER(result::launch_failed, CUDA_ERROR_LAUNCH_FAILED);
+MILLSTREAM_NUMBER(result::cooperative_launch_too_large, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
 MILLSTREAM_NUMBER(result::tensor_memory_leak, CUDA_ERROR_TENSOR_MEMORY_LEAK);
 MILLSTREAM_NUMBER(result::not_permitted, CUDA_ERROR_NOT_PERMITTED);
 MILLSTREAM_NUMBER(result::not_supported, CUDA_ERROR_NOT_SUPPORTED);
@@ -244,6 +250,8 @@ MILLSTREAM_NUMBER(result::stream_capture_isolation, CUDA_ERROR_STREAM_CAPTURE_IS
 MILLSTREAM_NUMBER(result::stream_capture_implicit, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 MILLSTREAM_NUMBER(result::captured_event, CUDA_ERROR_CAPTURED_EVENT);
 MILLSTREAM_NUMBER(result::stream_capture_wrong_thread, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+MILLSTREAM_NUMBER(result::graph_update_failure, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+MILLSTREAM_NUMBER(result::invalid_cluster_size, CUDA_ERROR_INVALID_CLUSTER_SIZE);
 MILLSTREAM_NUMBER(result::external_device, CUDA_ERROR_EXTERNAL_DEVICE);
 MILLSTREAM_NUMBER(result::invalid_resource_type, CUDA_ERROR_INVALID_RESOURCE_TYPE);
 MILLSTREAM_NUMBER(result::invalid_resource_configuration,
@@ -329,6 +337,11 @@ MILLSTREAM_NUMBER(jit_option::info_log_buffer, CU_JIT_INFO_LOG_BUFFER);
 MILLSTREAM_NUMBER(jit_option::info_log_buffer_bytes, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES);
 MILLSTREAM_NUMBER(jit_option::error_log_buffer, CU_JIT_ERROR_LOG_BUFFER);
 MILLSTREAM_NUMBER(jit_option::error_log_buffer_bytes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+
+MILLSTREAM_NUMBER(launch_attribute_id::cooperative, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+MILLSTREAM_NUMBER(launch_attribute_id::cluster_dimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+MILLSTREAM_NUMBER(launch_attribute_id::programmatic_stream_serialization,
+                  CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 
 MILLSTREAM_NUMBER(function_attribute::max_threads_per_block,
                   CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);

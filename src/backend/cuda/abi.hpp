@@ -55,6 +55,7 @@ enum class result : std::uint32_t {
   invalid_address_space = 717,
   invalid_pc = 718,
   launch_failed = 719,
+  cooperative_launch_too_large = 720,
   tensor_memory_leak = 721,
   not_permitted = 800,
   not_supported = 801,
@@ -69,7 +70,9 @@ enum class result : std::uint32_t {
   stream_capture_implicit = 906,
   captured_event = 907,
   stream_capture_wrong_thread = 908,
+  graph_update_failure = 910,
   external_device = 911,
+  invalid_cluster_size = 912,
   invalid_resource_type = 914,
   invalid_resource_configuration = 915,
   unknown = 999,
@@ -298,10 +301,20 @@ struct allocation_properties {
   unsigned char reserved[4];
 };
 
+enum class launch_attribute_id : std::uint32_t {
+  cooperative = 2,                        ///< value: one int
+  cluster_dimension = 4,                  ///< value: three numbers of 32 bits
+  programmatic_stream_serialization = 6,  ///< value: one int; of launches, not of graph nodes
+};
+
+struct launch_attribute_value {
+  alignas(8) unsigned char bytes[64];
+};
+
 struct launch_attribute {
-  std::uint32_t id;
+  launch_attribute_id id;
   unsigned char padding[4];
-  alignas(8) unsigned char value[64];
+  launch_attribute_value value;
 };
 
 struct launch_config {

@@ -168,6 +168,12 @@ result<std::unique_ptr<backend::program>> device::load(std::span<const std::byte
   });
 }
 
+result<backend::kernel*> device::adopt_kernel(std::uint64_t native) {
+  if (base::forked_child()) return call_gate::refuse_child(state_->who());
+  if (status refused = state_->open(); !refused) return refused;
+  return guarded(state_->who(), [&] { return state_->adopted().adopt(*state_, native); });
+}
+
 result<std::unique_ptr<backend::graph>> device::make_graph() {
   using answer = result<std::unique_ptr<backend::graph>>;
   if (base::forked_child()) return call_gate::refuse_child(state_->who());

@@ -75,20 +75,6 @@ bool is_about_the_image(abi::result error) noexcept {
   return std::find(about.begin(), about.end(), error) != about.end();
 }
 
-/// Bytes of the packed argument block: up to the end of the last parameter.
-std::size_t argument_bytes(const driver& api, abi::function entry) noexcept {
-  if (api->cuFuncGetParamInfo == nullptr) return kernel::unknown_size;
-  std::size_t end = 0;
-  for (std::size_t index = 0;; ++index) {
-    std::size_t offset = 0;
-    std::size_t bytes = 0;
-    const abi::result answer = api->cuFuncGetParamInfo(entry, index, &offset, &bytes);
-    if (answer == abi::result::invalid_value) return end;  // past the last one
-    if (answer != abi::result::success) return kernel::unknown_size;
-    end = offset + bytes;
-  }
-}
-
 }  // namespace
 
 result<std::unique_ptr<program>> program::load(std::shared_ptr<device_state> on,
@@ -153,17 +139,18 @@ result<std::unique_ptr<kernel>> program::look_up(const std::string& entry) {
                             " in this image; give the name as it is in the image"));
   }
   if (status failed = on_->check("look a kernel up", answer); !failed) return failed;
-  return std::make_unique<kernel>(*this, entry, found, argument_bytes(on_->api(), found));
-}
-
-abi::context program::context() const noexcept {
-  return on_->context();
+  return std::make_unique<kernel>(*on_, this, entry, found);
 }
 
 void program::note_launch(const std::shared_ptr<stream_tail>& on, bool captured) {
   const std::scoped_lock hold(mutex_);
   module_->in_graph = module_->in_graph || captured;
   if (std::find(users_.begin(), users_.end(), on) == users_.end()) users_.push_back(on);
+}
+
+void program::note_graph() {
+  const std::scoped_lock hold(mutex_);
+  module_->in_graph = true;
 }
 
 }  // namespace millstream::backend::cuda

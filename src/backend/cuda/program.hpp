@@ -10,6 +10,7 @@
 
 #include "backend/cuda/event.hpp"
 #include "backend/program.hpp"
+#include "backend/queue.hpp"
 
 namespace millstream::backend::cuda {
 
@@ -17,23 +18,26 @@ class device_state;
 class program;
 struct stream_tail;
 
+/// An entry point of one of our programs, or one that somebody else keeps loaded.
 class kernel final : public backend::kernel {
  public:
-  kernel(program& of, std::string name, abi::function entry, std::size_t argument_bytes)
-      : of_(of), name_(std::move(name)), entry_(entry), argument_bytes_(argument_bytes) {}
+  /// `on` must be open. The driver is asked for the size of the arguments.
+  kernel(device_state& on, program* of, std::string name, abi::function entry);
   [[nodiscard]] const std::string& name() const noexcept override { return name_; }
-  [[nodiscard]] program& of() const noexcept { return of_; }
   [[nodiscard]] abi::function entry() const noexcept { return entry_; }
-  /// Of the packed argument block; `unknown_size` where the driver does not tell.
-  [[nodiscard]] std::size_t argument_bytes() const noexcept { return argument_bytes_; }
-
-  static constexpr std::size_t unknown_size = ~std::size_t{0};
+  /// `invalid_value` where it is launched on another device or with other arguments than it takes.
+  status check(const device_state& on, const launch_request& request) const;
+  /// Called for each launch, before it is queued.
+  void note_launch(const std::shared_ptr<stream_tail>& on, bool captured);
+  /// Called for each graph that names it: the graph may be launched when the program is gone.
+  void note_graph();
 
  private:
-  program& of_;
+  const abi::context context_;
+  program* const of_;  // null for somebody else's
   const std::string name_;
   const abi::function entry_;
-  const std::size_t argument_bytes_;
+  const std::size_t argument_bytes_;  // of the packed block; or `unknown_size`
 };
 
 /// A module of the driver and where it was launched.
@@ -54,10 +58,8 @@ class program final : public backend::program {
   ~program() override;
   [[nodiscard]] result<backend::kernel*> find(const std::string& entry) override;
 
-  /// The context its functions belong to.
-  [[nodiscard]] abi::context context() const noexcept;
-  /// Called for each launch, before it is queued.
   void note_launch(const std::shared_ptr<stream_tail>& on, bool captured);
+  void note_graph();
 
  private:
   [[nodiscard]] result<std::unique_ptr<kernel>> look_up(const std::string& entry);
@@ -68,6 +70,17 @@ class program final : public backend::program {
   std::unique_ptr<loaded_module> module_;
   std::vector<std::shared_ptr<stream_tail>> users_;
   std::map<std::string, std::unique_ptr<kernel>> kernels_;
+};
+
+/// The entry points of others that a device was given, by their handles. Any thread.
+class adopted_kernels {
+ public:
+  /// A kernel of a library is looked up in the context of `on`, which must be open.
+  [[nodiscard]] result<backend::kernel*> adopt(device_state& on, std::uint64_t native);
+
+ private:
+  std::mutex mutex_;  // guards `kernels_`; the driver is called under it to look one up
+  std::map<std::uint64_t, std::unique_ptr<kernel>> kernels_;
 };
 
 }  // namespace millstream::backend::cuda

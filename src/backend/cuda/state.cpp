@@ -31,7 +31,8 @@ device_state::device_state(machine_state& machine, device_home home, device_stat
     : machine_(machine),
       home_(std::move(home)),
       whole_(whole),
-      who_(base::cat("device ", base::quoted(home_.name))) {
+      who_(base::cat("device ", base::quoted(home_.name))),
+      adopted_(std::make_unique<adopted_kernels>()) {
   if (whole_ != nullptr) return;
   std::size_t total = 0;
   const abi::result answer = api()->cuDeviceTotalMem(&total, home_.ordinal);

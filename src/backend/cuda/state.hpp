@@ -18,6 +18,7 @@
 
 namespace millstream::backend::cuda {
 
+class adopted_kernels;
 class host_memory;
 class stream;
 class word_pool;
@@ -85,6 +86,9 @@ class device_state {
   /// The device whose context this is: the whole one for a partition.
   [[nodiscard]] device_state& root() noexcept { return whole_ ? *whole_ : *this; }
 
+  /// Entry points of others, launched here.
+  [[nodiscard]] adopted_kernels& adopted() noexcept { return *adopted_; }
+
   /// Lets this device reach memory of the other one, once. `unsupported` where it cannot.
   status reach(device_state& other);
 
@@ -116,6 +120,7 @@ class device_state {
   std::atomic<abi::context> context_{nullptr};
   std::atomic<bool> lost_{false};
   std::unique_ptr<device_memory> memory_;
+  const std::unique_ptr<adopted_kernels> adopted_;
   abi::context partition_context_ = nullptr;  // written by `open`
   std::mutex partition_mutex_;  // one thread at a time is in it; the driver makes events under it
 

@@ -7,6 +7,7 @@
 
 #include "backend/block.hpp"
 #include "backend/cuda/host_memory.hpp"
+#include "backend/cuda/launch.hpp"
 #include "backend/cuda/program.hpp"
 #include "backend/cuda/state.hpp"
 #include "backend/guarded.hpp"
@@ -297,30 +298,13 @@ result<void*> stream::staging(std::size_t bytes) {
 
 status stream::launch(const launch_request& request) {
   auto& what = static_cast<kernel&>(*request.what);
-  if (what.of().context() != on.context()) {
-    return {errc::invalid_value,
-            base::cat(on.who(), " cannot launch kernel ", base::quoted(what.name()),
-                      ", which was loaded for another device; load it here too")};
-  }
-  if (what.argument_bytes() != kernel::unknown_size &&
-      what.argument_bytes() != request.arguments.size()) {
-    return {errc::invalid_value,
-            base::cat(on.who(), " cannot launch kernel ", base::quoted(what.name()), " with ",
-                      base::bytes_text(request.arguments.size()), " of arguments; it takes ",
-                      base::bytes_text(what.argument_bytes()))};
-  }
+  if (status wrong = what.check(on, request); !wrong) return wrong;
+  if (status wrong = check_launch_form(on.api(), on.who(), request); !wrong) return wrong;
   auto captured = is_capturing();
   if (!captured) return captured.take_status();
-  what.of().note_launch(tail_, captured.value());
-  std::size_t bytes = request.arguments.size();
-  void* const block = const_cast<std::byte*>(request.arguments.data());
-  void* extra[] = {reinterpret_cast<void*>(abi::launch_key::buffer_pointer), block,
-                   reinterpret_cast<void*>(abi::launch_key::buffer_bytes), &bytes, abi::launch_end};
+  what.note_launch(tail_, captured.value());
   const context_guard in(on.api(), on.context());
-  const abi::result answer =
-      on.api()->cuLaunchKernel(what.entry(), request.grid[0], request.grid[1], request.grid[2],
-                               request.block[0], request.block[1], request.block[2],
-                               request.shared_bytes, raw, nullptr, bytes > 0 ? extra : nullptr);
+  const abi::result answer = launch_on(on.api(), raw, what.entry(), request);
   if (answer == abi::result::success) return {};
   return on.check(base::cat("launch kernel ", base::quoted(what.name())), answer);
 }

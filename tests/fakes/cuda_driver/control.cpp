@@ -145,6 +145,10 @@ FAKE_CUDA_EXPORT void fake_cuda_clear_counts(void) {
   locked()->log.clear_counts();
 }
 
+FAKE_CUDA_EXPORT uint64_t fake_cuda_launch_attributes(void) {
+  return locked()->launch_attributes;
+}
+
 FAKE_CUDA_EXPORT void fake_cuda_fail(const char* name, uint64_t nth, int answer, int sticky) {
   const locked all;
   if (nth == 0) {

@@ -52,6 +52,8 @@ constexpr error_text error_texts[] = {
     {result::host_memory_not_registered, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
      "pointer does not correspond to a registered memory region"},
     {result::launch_failed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {result::cooperative_launch_too_large, "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+     "too many blocks in cooperative launch"},
     {result::not_permitted, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted"},
     {result::not_supported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
     {result::stream_capture_unsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
@@ -72,6 +74,10 @@ constexpr error_text error_texts[] = {
      "operation not permitted on an event last recorded in a capturing stream"},
     {result::stream_capture_wrong_thread, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
      "attempt to terminate a thread-local capture sequence from another thread"},
+    {result::graph_update_failure, "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE",
+     "the graph update was not performed because it included changes which violated constraints"},
+    {result::invalid_cluster_size, "CUDA_ERROR_INVALID_CLUSTER_SIZE",
+     "a cluster configuration is impossible"},
     {result::unknown, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 

@@ -41,6 +41,8 @@ size_t fake_cuda_log_size(void);
 int fake_cuda_log_entry(size_t index, struct fake_cuda_call* entry); /* 0 = no such entry */
 uint64_t fake_cuda_count(const char* name); /* calls of one entry point; NULL: all calls */
 void fake_cuda_clear_counts(void);
+/* Of the last launch or kernel node: bit n for the launch attribute with the number n. */
+uint64_t fake_cuda_launch_attributes(void);
 
 /* --- faults --- */
 /* The nth call from now (1 = the next one) of `name` (NULL: of any entry point that does something)

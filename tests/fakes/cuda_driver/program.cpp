@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules, libraries, their entry points, and launches.
+// Modules, libraries and their entry points.
 #include <algorithm>
 #include <cctype>
 #include <cstring>
@@ -8,14 +8,12 @@
 
 #include "tests/fakes/cuda_driver/call.hpp"
 #include "tests/fakes/cuda_driver/kernels.hpp"
+#include "tests/fakes/cuda_driver/launch.hpp"
 
 namespace fake_cuda {
 
 namespace {
 
-constexpr unsigned max_threads = 1024;
-constexpr unsigned max_grid_yz = 65535;
-constexpr int shared_without_asking = 48 << 10;
 constexpr int most_shared = 227 << 10;
 
 bool is_text(const char* image) {
@@ -146,95 +144,6 @@ std::uint64_t find_entry(call& in, const image_ptr& image, const char* name) {
   return function_in(in, image, *found, image->owner);
 }
 
-function_ptr function_of(call& in, const void* handle) {
-  const function_ptr found = look_up(in.all.functions, number(handle));
-  require(found != nullptr, result::invalid_handle);
-  return found;
-}
-
-int attribute(const function_state& of, function_attribute what) {
-  const auto given = of.attributes.find(static_cast<std::uint32_t>(what));
-  if (given != of.attributes.end()) return given->second;
-  switch (what) {
-    case function_attribute::max_threads_per_block: return static_cast<int>(max_threads);
-    case function_attribute::shared_bytes: return 0;
-    case function_attribute::max_dynamic_shared_bytes: return shared_without_asking;
-  }
-  return 0;
-}
-
-using packed_block = std::vector<std::byte>;
-
-packed_block pack(const builtin_kernel& what, void** parameters) {
-  packed_block packed(what.block_bytes());
-  for (std::size_t i = 0; i < what.parameters.size(); ++i) {
-    require(parameters[i] != nullptr);
-    std::memcpy(packed.data() + what.parameters[i].offset, parameters[i], what.parameters[i].bytes);
-  }
-  return packed;
-}
-
-packed_block read_extra(const builtin_kernel& what, void** extra) {
-  const void* buffer = nullptr;
-  std::size_t bytes = 0;
-  for (; *extra != launch_end; extra += 2) {
-    const auto key = static_cast<launch_key>(number(extra[0]));
-    if (key == launch_key::buffer_pointer) buffer = extra[1];
-    if (key == launch_key::buffer_bytes) bytes = *static_cast<const std::size_t*>(extra[1]);
-  }
-  require(bytes == 0 || buffer != nullptr);
-  require(bytes >= what.block_bytes());
-  const auto* const first = static_cast<const std::byte*>(buffer);
-  return {first, first + bytes};
-}
-
-packed_block take_arguments(const builtin_kernel& what, void** parameters, void** extra) {
-  require(parameters == nullptr || extra == nullptr);
-  if (extra != nullptr) return read_extra(what, extra);
-  require(what.parameters.empty() || parameters != nullptr);
-  return pack(what, parameters);
-}
-
-void check_shape(const launch_config& how, const function_state& what) {
-  require(how.grid_x > 0 && how.grid_y > 0 && how.grid_z > 0);
-  require(how.grid_y <= max_grid_yz && how.grid_z <= max_grid_yz);
-  const std::uint64_t threads = std::uint64_t{how.block_x} * how.block_y * how.block_z;
-  require(threads > 0 && threads <= max_threads);
-  const int allowed = attribute(what, function_attribute::max_dynamic_shared_bytes);
-  require(how.shared_bytes <= static_cast<std::uint32_t>(allowed));
-}
-
-/// A function of a module can be launched in its own context, and in partitions of its device.
-void check_context(const function_state& what, const context_state& in) {
-  if (what.owner == nullptr) return;
-  const bool is_part = in.kind == context_state::origin::green && in.device == what.owner->device;
-  require(what.owner.get() == &in || is_part, result::invalid_handle);
-}
-
-op_ptr make_launch(state& all, const function_state& what, const context_ptr& owner,
-                   const packed_block& packed) {
-  const memory_view seen(all, owner);
-  const auto run = [kernel = what.what, image = what.image, seen, packed,
-                    turns = std::uint64_t{0}]() mutable {
-    if (image->unloaded)
-      throw device_fault{result::launch_failed, "its image was unloaded before it ran"};
-    return kernel->run({seen, packed.data(), turns++});
-  };
-  return make_operation(what.what->name.c_str(), owner, run);
-}
-
-result launch(call& in, const launch_config& how, function what, void** parameters, void** extra) {
-  const function_ptr found = function_of(in, what);
-  const stream_ptr here = in.at(how.on);
-  check_context(*found, *here->owner);
-  check_shape(how, *found);
-  const packed_block packed = take_arguments(*found->what, parameters, extra);
-  issue(in, here, node_type::kernel, [all = &in.all, found, owner = here->owner, packed] {
-    return make_launch(*all, *found, owner, packed);
-  });
-  return result::success;
-}
-
 }  // namespace
 
 namespace served {
@@ -288,13 +197,14 @@ result cuLibraryGetKernel(call& in, kernel* found, library of, const char* name)
 result cuKernelGetFunction(call& in, function* found, kernel of) {
   require(found != nullptr);
   const function_ptr what = function_of(in, of);
+  require(what->owner == nullptr, result::invalid_handle);  // a function is no kernel
   *found = handle_of<function>(function_in(in, what->image, what->what, in.current()));
   return result::success;
 }
 
 result cuFuncGetAttribute(call& in, int* value, function_attribute what, function of) {
   require(value != nullptr);
-  *value = attribute(*function_of(in, of), what);
+  *value = attribute_of(*function_of(in, of), what);
   return result::success;
 }
 
@@ -302,6 +212,12 @@ result cuFuncSetAttribute(call& in, function of, function_attribute what, int va
   require(what == function_attribute::max_dynamic_shared_bytes);
   require(value >= 0 && value <= most_shared);
   function_of(in, of)->attributes[static_cast<std::uint32_t>(what)] = value;
+  return result::success;
+}
+
+result cuFuncGetName(call& in, const char** name, function of) {
+  require(name != nullptr);
+  *name = function_of(in, of)->what->name.c_str();
   return result::success;
 }
 
@@ -313,21 +229,6 @@ result cuFuncGetParamInfo(call& in, function of, std::size_t index, std::size_t*
   *offset = what.parameters[index].offset;
   if (bytes != nullptr) *bytes = what.parameters[index].bytes;
   return result::success;
-}
-
-result cuLaunchKernel(call& in, function what, std::uint32_t grid_x, std::uint32_t grid_y,
-                      std::uint32_t grid_z, std::uint32_t block_x, std::uint32_t block_y,
-                      std::uint32_t block_z, std::uint32_t shared_bytes, stream on,
-                      void** parameters, void** extra) {
-  const launch_config how{grid_x,  grid_y,       grid_z, block_x, block_y,
-                          block_z, shared_bytes, on,     nullptr, 0};
-  return launch(in, how, what, parameters, extra);
-}
-
-result cuLaunchKernelEx(call& in, const launch_config* how, function what, void** parameters,
-                        void** extra) {
-  require(how != nullptr && (how->attribute_count == 0 || how->attributes != nullptr));
-  return launch(in, *how, what, parameters, extra);
 }
 
 }  // namespace served

@@ -54,6 +54,7 @@ void state::reset() {
   ++generation;
   threads = 0;
   faults_fired = 0;
+  launch_attributes = 0;
   abandoned = 0;
   log.turn(true);
   log.turn(false);

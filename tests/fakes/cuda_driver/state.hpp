@@ -219,6 +219,7 @@ struct state {
   driver_thread thread{*this};
   call_log log;
   std::uint64_t faults_fired = 0;
+  std::uint64_t launch_attributes = 0;    // of the last launch, one bit each
   std::uint64_t abandoned = 0;            // objects that ended only with their context
   std::map<int, std::size_t> used_bytes;  // by device
 

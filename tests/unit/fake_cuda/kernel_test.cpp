@@ -51,6 +51,46 @@ TEST_F(Kernel, AConfigurationLaunchesTheSame) {
   EXPECT_EQ(read_words(block, 10), std::vector<std::uint32_t>(10, 9));
 }
 
+TEST_F(Kernel, ImpossibleAttributesAreRefused) {
+  std::uint64_t turns = 0;
+  void* list[] = {&turns};
+  const auto answer = [&](launch_attribute_id id, std::array<std::uint32_t, 3> value,
+                          std::uint32_t grid) {
+    launch_attribute attribute{};
+    attribute.id = id;
+    std::memcpy(attribute.value.bytes, value.data(), sizeof value);
+    const launch_config how{grid, 1, 1, 1024, 1, 1, 0, nullptr, &attribute, 1};
+    return call.cuLaunchKernelEx(&how, find_kernel("test_spin"), list, nullptr);
+  };
+  OK(answer(launch_attribute_id::cooperative, {1}, 1));
+  EXPECT_EQ(answer(launch_attribute_id::cooperative, {1}, 1 << 20),
+            result::cooperative_launch_too_large);
+  OK(answer(launch_attribute_id::programmatic_stream_serialization, {1}, 1));
+}
+
+TEST_F(FakeKernel, AClusterDividesTheGridAndIsSmall) {
+  std::uint64_t turns = 0;
+  void* list[] = {&turns};
+  const auto answer = [&](std::uint32_t blocks, std::uint32_t grid) {
+    launch_attribute attribute{};
+    attribute.id = launch_attribute_id::cluster_dimension;
+    const std::array<std::uint32_t, 3> value{blocks, 1, 1};
+    std::memcpy(attribute.value.bytes, value.data(), sizeof value);
+    const launch_config how{grid, 1, 1, 1, 1, 1, 0, nullptr, &attribute, 1};
+    return call.cuLaunchKernelEx(&how, find_kernel("test_spin"), list, nullptr);
+  };
+  OK(answer(2, 4));
+  EXPECT_EQ(control.launch_attributes(), 1U << 4U);
+  EXPECT_EQ(answer(2, 3), result::invalid_cluster_size);
+  EXPECT_EQ(answer(16, 16), result::invalid_cluster_size);
+}
+
+TEST_F(Kernel, AFunctionTellsItsName) {
+  const char* name = nullptr;
+  OK(call.cuFuncGetName(&name, find_kernel("test_spin")));
+  EXPECT_STREQ(name, "test_spin");
+}
+
 TEST_F(Kernel, TheArithmeticIsThatOfTheHost) {
   const device_pointer x = make_block(16);
   const device_pointer y = make_block(16);
@@ -91,6 +131,9 @@ TEST_F(Kernel, ALibraryServesAllContexts) {
                             nullptr, nullptr, 0, nullptr, nullptr, 0));
   OK(call.cuLibraryGetKernel(&found, loaded, "test_spin"));
   OK(call.cuKernelGetFunction(&entry, found));
+  function none = nullptr;
+  EXPECT_EQ(call.cuKernelGetFunction(&none, reinterpret_cast<kernel>(entry)),
+            result::invalid_handle);
   std::uint64_t turns = 1;
   void* list[] = {&turns};
   OK(call.cuLaunchKernel(entry, 1, 1, 1, 1, 1, 1, 0, nullptr, list, nullptr));

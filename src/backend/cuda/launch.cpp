@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/launch.hpp"
+
+#include <cstring>
+
+#include "base/text.hpp"
+
+namespace millstream::backend::cuda {
+
+launch_form::launch_form(const launch_request& request) noexcept
+    : bytes_(request.arguments.size()),
+      extra_{reinterpret_cast<void*>(abi::launch_key::buffer_pointer),
+             const_cast<std::byte*>(request.arguments.data()),
+             reinterpret_cast<void*>(abi::launch_key::buffer_bytes), &bytes_, abi::launch_end} {
+  constexpr int yes = 1;
+  if (request.cluster != std::array<std::uint32_t, 3>{1, 1, 1}) {
+    add(abi::launch_attribute_id::cluster_dimension, request.cluster);
+  }
+  if (request.cooperative) add(abi::launch_attribute_id::cooperative, yes);
+  if (request.programmatic) {
+    add(abi::launch_attribute_id::programmatic_stream_serialization, yes);
+  }
+}
+
+template <class Value>
+void launch_form::add(abi::launch_attribute_id id, const Value& value) noexcept {
+  static_assert(sizeof value <= sizeof(abi::launch_attribute_value));
+  abi::launch_attribute& next = attributes_[attribute_count_++];
+  next.id = id;
+  std::memcpy(next.value.bytes, &value, sizeof value);
+}
+
+status check_launch_form(const driver& api, const std::string& who, const launch_request& request) {
+  const bool is_plain = launch_form(request).attributes().empty();
+  if (is_plain || api->cuLaunchKernelEx != nullptr) return {};
+  return {errc::unsupported,
+          base::cat(who,
+                    " cannot launch with clusters, cooperatively or before the predecessor ends: "
+                    "the CUDA driver has no cuLaunchKernelEx; install a newer driver")};
+}
+
+abi::result launch_on(const driver& api, abi::stream on, abi::function entry,
+                      const launch_request& request) noexcept {
+  launch_form form(request);
+  const auto& [grid_x, grid_y, grid_z] = request.grid;
+  const auto& [block_x, block_y, block_z] = request.block;
+  if (form.attributes().empty()) {
+    return api->cuLaunchKernel(entry, grid_x, grid_y, grid_z, block_x, block_y, block_z,
+                               request.shared_bytes, on, nullptr, form.extra());
+  }
+  const abi::launch_config how{grid_x,
+                               grid_y,
+                               grid_z,
+                               block_x,
+                               block_y,
+                               block_z,
+                               request.shared_bytes,
+                               on,
+                               form.attributes().data(),
+                               static_cast<std::uint32_t>(form.attributes().size())};
+  return api->cuLaunchKernelEx(&how, entry, nullptr, form.extra());
+}
+
+}  // namespace millstream::backend::cuda
