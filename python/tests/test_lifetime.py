@@ -18,11 +18,18 @@ import pytest
 HOST = stf.exec_place.host()
 
 
-@pytest.fixture
-def collect_always():
-    """Gives a function that collects; it is called after every line of the running test, too."""
+@pytest.fixture(autouse=True)
+def small_heap():
+    """What other tests and their frameworks left is not looked at again and again."""
     gc.collect()
-    gc.freeze()  # what other tests left is not looked at again and again
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def collect_always(small_heap):
+    """Gives a function that collects; it is called after every line of the running test, too."""
     before = sys.gettrace()
 
     def trace(frame, event, _):
@@ -34,7 +41,6 @@ def collect_always():
     sys.settrace(trace)
     yield gc.collect
     sys.settrace(before)
-    gc.unfreeze()
 
 
 class Kept(np.ndarray):
