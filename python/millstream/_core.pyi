@@ -462,6 +462,14 @@ class running_task:
     def args(self) -> tuple[Any, ...]:
         """One array per dependency that is no token."""
 
+    def get_arg(self, index: int) -> int:
+        """
+        Address of dependency `index`, tokens counted. IndexError past the list, RuntimeError for a token.
+        """
+
+    def get_arg_cai(self, index: int) -> stf_cai:
+        """View of dependency `index`; errors as `get_arg`."""
+
     def args_cai(self) -> stf_cai | tuple[stf_cai, ...] | None:
         """The same as views: None, one view, or a tuple."""
 

@@ -246,6 +246,25 @@ void bind_running_task(nb::module_& core) {
       .def("args", while_running([](running_task& self) { return self.arguments.arrays(); }),
            nb::sig("def args(self) -> tuple[typing.Any, ...]"),
            "One array per dependency that is no token.")
+      .def(
+          "get_arg",
+          [](running_task& self, nb::handle index) {
+            self.check_open();
+            return self.arguments.address(to_index(index, "index"));
+          },
+          "index"_a, nb::sig("def get_arg(self, index: int) -> int"),
+          "Address of dependency `index`, tokens counted. IndexError past the list, RuntimeError "
+          "for a token.")
+      .def(
+          "get_arg_cai",
+          [](running_task& self, nb::handle index) {
+            self.check_open();
+            return self.arguments.view(to_index(index, "index"));
+          },
+          "index"_a, nb::sig("def get_arg_cai(self, index: int) -> stf_cai"),
+          "View of dependency `index`; errors as `get_arg`.")
+      .def("_capsules", while_running([](running_task& self) { return self.arguments.capsules(); }),
+           nb::sig("def _capsules(self) -> tuple[object, ...] | None"), "As `task._capsules`.")
       .def("args_cai", while_running([](running_task& self) { return self.arguments.views(); }),
            nb::sig("def args_cai(self) -> stf_cai | tuple[stf_cai, ...] | None"),
            "The same as views: None, one view, or a tuple.")

@@ -2,6 +2,7 @@
 #include "dlpack.hpp"
 
 #include <array>
+#include <bit>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -103,6 +104,13 @@ element_type element_of(nb::handle dtype) {
                       {}, "ExportError");
 }
 
+// Asked for by each task that hands the datum to a library, so it is kept.
+element_type element_of(const layout& what) {
+  static_assert(sizeof(element_type) == sizeof(what.dlpack));
+  if (what.dlpack == 0) what.dlpack = std::bit_cast<std::uint32_t>(element_of(what.dtype));
+  return std::bit_cast<element_type>(what.dlpack);
+}
+
 // What an exported capsule points to.
 template <class Managed>
 struct exported {
@@ -138,7 +146,7 @@ nb::object make_capsule(const dlpack_export& memory) {
   made->managed.what = {memory.address,
                         memory.home,
                         static_cast<std::int32_t>(made->shape.size()),
-                        element_of(memory.what->dtype),
+                        element_of(*memory.what),
                         made->shape.data(),
                         made->strides.data(),
                         0};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -17,8 +18,9 @@ struct layout {
   nb::object shape;              ///< tuple of int
   std::vector<Py_ssize_t> dims;  ///< the same numbers
   std::size_t bytes = 0;
-  std::size_t itemsize = 0;   ///< bytes of one element
-  std::size_t alignment = 1;  ///< in bytes, a power of two
+  std::size_t itemsize = 0;          ///< bytes of one element
+  std::size_t alignment = 1;         ///< in bytes, a power of two
+  mutable std::uint32_t dlpack = 0;  ///< the dtype in DLPack's words; 0 = not asked for yet
 };
 using layout_ptr = std::shared_ptr<const layout>;
 

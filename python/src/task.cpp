@@ -134,6 +134,13 @@ nb::object stream_ptr(py_task& self) {
   return from_stream(self.state->native_memory ? scope_of(self, call).stream() : call.queue);
 }
 
+// For the adapters: what they ask of each task, in one call.
+nb::object where(py_task& self) {
+  const body_call call = self.core.call();
+  if (!self.state->native_memory) return nb::make_tuple(from_stream(call.queue), nb::none());
+  return nb::make_tuple(from_stream(scope_of(self, call).stream()), call.device);
+}
+
 std::uintptr_t get_arg(py_task& self, nb::handle index) {
   const std::size_t number = to_index(index, "index");
   const auto address = reinterpret_cast<std::uintptr_t>(self.core.pointer(number));
@@ -244,6 +251,14 @@ void bind_task(nb::module_& core) {
           "args_cai", [](py_task& self) { return arguments(self).views(); },
           nb::sig("def args_cai(self) -> stf_cai | tuple[stf_cai, ...] | None"),
           "Views of all dependencies but tokens: None, one view, or a tuple.")
+      .def("_where", &where,
+           nb::sig("def _where(self) -> tuple[millstream.CudaStream, int | None]"),
+           "`stream_ptr`, and the device: -1 for the host, None on machines without GPU streams.")
+      .def(
+          "_capsules", [](py_task& self) { return arguments(self).capsules(); },
+          nb::sig("def _capsules(self) -> tuple[object, ...] | None"),
+          "DLPack capsules of all dependencies but tokens, without an order of streams; None where "
+          "one of them has none that a GPU library takes.")
       .def("__repr__", &repr_of);
 }
 

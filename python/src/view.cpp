@@ -221,6 +221,9 @@ void bind_stf_cai(nb::module_& core) {
           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"),
           "Kind and number: ``(1, 0)`` the CPU, ``(2, i)`` GPU i, ``(3, 0)`` page-locked and "
           "``(13, 0)`` managed memory in a body on a GPU.")
+      .def_prop_ro("_key", &py_view::key,
+                   nb::sig("def _key(self) -> tuple[typing.Any, ...] | None"),
+                   "Equal for views of the same memory, shape and dtype; None in host memory.")
       .def("__repr__", &repr_of);
 }
 
@@ -316,6 +319,30 @@ nb::object argument_list::views() {
   }
   if (nb::len(found) == 0) return nb::none();
   return nb::len(found) == 1 ? nb::object(found[0]) : nb::object(nb::tuple(found));
+}
+
+nb::object py_view::key() const {
+  const dlpack_home memory = dlpack_home_of(*this);
+  if (memory.type == dlpack_device::cpu) return nb::none();
+  return nb::make_tuple(number_of(address), what->shape, what->dtype,
+                        static_cast<std::int32_t>(memory.type), memory.id);
+}
+
+nb::object argument_list::capsules() const {
+  nb::list made;
+  for (const entry& each : entries_) {
+    if (!each.what) continue;
+    dlpack_export memory{each.what, each.address, !each.writable, {}, each.base};
+    if (!memory.owner.is_valid()) memory.owner = nb::none();
+    if (!each.home.host) {
+      if (!in_->native_memory || each.home.place.what() != data_place::kind::device) {
+        return nb::none();
+      }
+      memory.home = {dlpack_device::cuda, each.home.place.index()};
+    }
+    made.append(to_capsule(memory, /*versioned=*/each.home.host && memory.readonly));
+  }
+  return nb::tuple(made);
 }
 
 nb::object argument_list::item(nb::handle key) {

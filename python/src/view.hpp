@@ -52,6 +52,8 @@ struct py_view {
   void check() const {
     if (lent) lent->check(index);
   }
+  /// A tuple that is equal for views of equal arrays, and of no others; None in host memory.
+  [[nodiscard]] nb::object key() const;
 };
 
 /// The arguments of one open task or running body, as Python sees them. Arrays and views are made
@@ -80,10 +82,16 @@ class argument_list {
   /// error(usage) for a token.
   [[nodiscard]] nb::object array(std::size_t index);
   [[nodiscard]] nb::object view(std::size_t index);
+  [[nodiscard]] std::uintptr_t address(std::size_t index) {
+    return reinterpret_cast<std::uintptr_t>(checked(index).address);
+  }
   /// All arrays but those of tokens.
   [[nodiscard]] nb::object arrays();
   /// None, the view, or a tuple of views, tokens left out.
   [[nodiscard]] nb::object views();
+  /// A tuple with one DLPack capsule for each argument but tokens, which asks for no order; None
+  /// where the protocol cannot say where one of them is, or a GPU library would not take it.
+  [[nodiscard]] nb::object capsules() const;
   /// By position (negative from the end) or by datum.
   [[nodiscard]] nb::object item(nb::handle key);
 

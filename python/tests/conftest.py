@@ -21,7 +21,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))  # helpers of this folder
 
-# Numba's warning that a kernel is too small for the GPU would be an error. Read at its first import.
+# Numba warns of kernels that are too small for the GPU. Read at its first import.
 os.environ["NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS"] = "0"
 
 # Bodies that a test holds back give up after this time, so that a fault is a failure and no hang.

@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 
-#include "base/small_vector.hpp"
 #include "backend/queue.hpp"
+#include "base/small_vector.hpp"
 
 namespace millstream::backend {
 
@@ -45,8 +45,8 @@ class graph {
 
   [[nodiscard]] virtual result<graph_node> add_kernel(const launch_request& what,
                                                       node_span after) = 0;
-  /// `skip_when` is looked at when the node runs where nodes run jobs, else during this call: then a
-  /// copy that is left out is `none`, which takes no part in an `after`.
+  /// `skip_when` is looked at when the node runs where nodes run jobs, else during this call: then
+  /// a copy that is left out is `none`, which takes no part in an `after`.
   [[nodiscard]] virtual result<graph_node> add_copy(const copy_request& what, node_span after) = 0;
   [[nodiscard]] virtual result<graph_node> add_fill(const fill_request& what, node_span after) = 0;
   /// `what` is called at each launch, on a thread of that device's queues (-1: of the host side's).
@@ -58,9 +58,9 @@ class graph {
 
   /// Recording (capability::capture_to_graph): work issued to the native stream of `on`, and to
   /// streams that are made to wait for it, becomes nodes behind `after` until `end_body`. Several
-  /// bodies may be open at once, each on a queue of its own, all of them begun by one thread; another
-  /// thread is answered errc::usage while any is open. The body may make any call that the driver
-  /// allows under capture in relaxed mode.
+  /// bodies may be open at once, each on a queue of its own, all of them begun by one thread;
+  /// another thread is answered errc::usage while any is open. The body may make any call that the
+  /// driver allows under capture in relaxed mode.
   virtual status begin_body(queue& on, node_span after) = 0;
   /// `last` is what comes after the body has to wait for: `after` of the body if it issued nothing.
   /// No node is made for that. A failure says why the body could not be recorded (a call that
@@ -73,8 +73,8 @@ class graph {
   /// No body may be open. Takes time, but waits for nothing on the machine.
   [[nodiscard]] virtual result<std::unique_ptr<executable_graph>> instantiate() = 0;
   /// Makes `target` do at its next launch what this graph says; a launch on its way is not changed.
-  /// `unsupported`, with the reason, where the two differ by more than the parameters of nodes; then
-  /// `target` is as before, and no error is left in the driver.
+  /// `unsupported`, with the reason, where the two differ by more than the parameters of nodes;
+  /// then `target` is as before, and no error is left in the driver.
   virtual status update(executable_graph& target) = 0;
   /// The graph as the machine sees it, in the DOT language.
   [[nodiscard]] virtual result<std::string> dot() const = 0;

@@ -67,7 +67,8 @@ struct fill_request {
   std::uint32_t pattern_bytes = 1;
 };
 
-/// One kernel launch; `arguments` is the packed argument block: each at a multiple of its alignment.
+/// One kernel launch; `arguments` is the packed argument block: each at a multiple of its
+/// alignment.
 struct launch_request {
   kernel* what = nullptr;
   std::array<std::uint32_t, 3> grid{1, 1, 1};

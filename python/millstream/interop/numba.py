@@ -17,14 +17,16 @@ once for each address and handle.
 
 On host machines arguments are NumPy arrays, and kernels run in Numba's simulator: set
 ``NUMBA_ENABLE_CUDASIM=1`` before Numba is imported. It writes back every array that it is given,
-so that it gets a copy of data that are only read. Without the simulator the arrays suit
-`numba.njit`.
+so that it gets a copy of data that are only read. It can run one kernel at a time: launches by
+`jit` wait for one another, and those by hand from several threads need a lock of the program's.
+Without the simulator the arrays suit `numba.njit`.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
+import threading
 
 from millstream._errors import InvalidTypeError, UsageError
 from millstream.interop._task_scope import fail_task
@@ -46,13 +48,14 @@ __all__ = [
     "stf_kernel_decorator",
 ]
 
-_CPU = 1  # the kind of memory by the numbers of DLPack
-
 # Both hold plain descriptions, no memory: what is at an address is known from the key. A program
 # with more arrays than this makes some anew.
 _MOST_ARRAYS = 4096
 _arrays: dict[tuple[object, ...], Any] = {}
 _streams: dict[int, Any] = {}
+
+# Re-entered by a kernel that launches others.
+_one_launch = threading.RLock()
 
 
 def _import_numba_cuda() -> Any:
@@ -90,12 +93,11 @@ def _simulated() -> bool:
 
 def _to_array(view: Any) -> Any:
     try:
-        kind, device = view.__dlpack_device__()
+        key = view._key
     except AttributeError:  # no view of ours
         return _import_numba_cuda().from_cuda_array_interface(view, owner=None, sync=False)
-    if kind == _CPU:
+    if key is None:
         return _to_host_array(view)
-    key = (view.ptr, view.shape, view.dtype, kind, device)
     known = _arrays.get(key)
     return known if known is not None else _make_array(view, key)
 
@@ -118,12 +120,13 @@ def _to_host_array(view: Any) -> Any:
     return array.copy() if view.readonly and _simulated() else array
 
 
-def get_arg_numba(task: millstream.task, index: int) -> Any:
+def get_arg_numba(task: millstream.task | millstream.running_task, index: int) -> Any:
     """Dependency `index` (tokens counted) of a started task as an array for Numba.
 
     It has the shape and the element type of the datum, shares its memory and is valid until the
     task ends: a device array on GPUs, which Numba does not synchronise; a NumPy array in host
-    memory, read-only for `read` accesses (with the simulator: a copy of those).
+    memory, read-only for `read` accesses (with the simulator: a copy of those). In a function that
+    was given to `context.submit`, `task` is ``millstream.current_task()``.
 
     IndexError past the list, RuntimeError for a token or when the task is not open, ImportError
     without Numba.
@@ -136,12 +139,19 @@ def numba_arguments(task: millstream.task | millstream.running_task) -> Any:
 
     In a function that was given to `context.submit`, `task` is ``millstream.current_task()``.
     """
+    arrays = _arrays_of(task)
+    if not arrays:
+        return None
+    return arrays if len(arrays) > 1 else arrays[0]
+
+
+def _arrays_of(task: Any) -> tuple[Any, ...]:
     views = task.args_cai()
     if views is None:
-        return None
-    if isinstance(views, tuple):
-        return tuple([_to_array(view) for view in views])
-    return _to_array(views)
+        return ()
+    return (
+        tuple([_to_array(each) for each in views]) if type(views) is tuple else (_to_array(views),)
+    )
 
 
 def external_stream(stream: int | millstream.CudaStream) -> Any:
@@ -185,7 +195,7 @@ class numba_task:
         task = self._task
         task.start()
         try:
-            return _to_tuple(numba_arguments(task)), task.stream_ptr()
+            return _arrays_of(task), task.stream_ptr()
         except BaseException as failure:
             fail_task(task, type(failure), failure, failure.__traceback__)
             raise
@@ -201,12 +211,6 @@ class numba_task:
             self._task.end()
         else:
             fail_task(self._task, exc_type, exc, traceback)
-
-
-def _to_tuple(arrays: Any) -> tuple[Any, ...]:
-    if arrays is None:
-        return ()
-    return arrays if isinstance(arrays, tuple) else (arrays,)
 
 
 # --- kernels
@@ -251,7 +255,7 @@ class _configured_kernel:
         with ctx.task(*parts, symbol=self._kernel.__name__) as task:
             views = map(task.get_arg_cai, range(len(deps)))
             values = [_to_array(next(views)) if isinstance(each, dep) else each for each in args]
-            self._configure(compiled, ctx, task)(*values, **options)
+            self._launch(compiled, task, values, options)
 
     def _context_of(self, deps: list[Any]) -> Any:
         if self._ctx is not None:
@@ -263,11 +267,15 @@ class _configured_kernel:
             "dep; pass one such as data.read(), or write kernel[grid, block, None, context]"
         )
 
-    # The number of a queue of a host machine is no stream for Numba.
-    def _configure(self, compiled: Any, ctx: Any, task: Any) -> Any:
-        if ctx.machine.name != "cuda":
-            return compiled[self._grid, self._block]
-        return compiled[self._grid, self._block, external_stream(task.stream_ptr())]
+    def _launch(self, compiled: Any, task: Any, values: list[Any], options: dict[str, Any]) -> None:
+        stream, device = task._where()
+        if device is not None:
+            compiled[self._grid, self._block, external_stream(stream)](*values, **options)
+            return
+        # The number of a queue of a host machine is no stream for Numba. The simulator keeps the
+        # grid of the kernel that is running in a variable of its module.
+        with _one_launch:
+            compiled[self._grid, self._block](*values, **options)
 
 
 @functools.cache

@@ -130,19 +130,22 @@ def _make_switch(torch: Any, stream: int, device: int) -> Switch:
     return _scope_switch(torch, wrapped)
 
 
-def _switch_of(torch: Any, ctx: Any, task: Any) -> Switch | None:
+def _switch_of(torch: Any, task: Any) -> Switch | None:
     """The switch to the stream of a started task; None on machines without GPU streams."""
-    machine = getattr(ctx, "machine", None)
-    if machine is None:  # no context of ours
+    where = getattr(task, "_where", None)
+    if where is None:  # no task of ours
         return _scope_switch(torch, torch.cuda.ExternalStream(task.stream_ptr()))
-    if machine.name != "cuda":
+    stream, device = where()  # it is current from here on
+    if device is None:
         return None
+    known = _switches.get((stream, device))
+    if known is not None:
+        return known
     cuda = torch.cuda
     # Whether it is available is asked of the driver each time.
     if not cuda.is_initialized() and not cuda.is_available():
         return None
-    stream = int(task.stream_ptr())  # its device is current from here on
-    return stream_switch(torch, stream, cuda.current_device())
+    return stream_switch(torch, int(stream), device if device >= 0 else cuda.current_device())
 
 
 # --- tensors
@@ -166,12 +169,13 @@ def _to_tensor(torch: Any, view: Any) -> Any:
     return torch.as_tensor(view, device="cuda")  # page-locked or managed
 
 
-def tensor_arg(task: millstream.task, index: int) -> Any:
+def tensor_arg(task: millstream.task | millstream.running_task, index: int) -> Any:
     """Dependency `index` (tokens counted) of a started task as a `torch.Tensor`.
 
     It has the shape and the element type of the datum, shares its memory (on the GPU of the task,
     on host machines in host memory) and is valid until the task ends. PyTorch knows no read-only
     tensors: do not write to one of a `read` access. To be used with the stream of the task current.
+    In a function that was given to `context.submit`, `task` is ``millstream.current_task()``.
 
     IndexError past the list, RuntimeError for a token or when the task is not open, BufferError for
     elements that PyTorch does not have, ImportError without PyTorch.
@@ -184,15 +188,26 @@ def tensor_arguments(task: millstream.task | millstream.running_task) -> Any:
 
     In a function that was given to `context.submit`, `task` is ``millstream.current_task()``.
     """
-    return _to_tensors(_import_torch(), task.args_cai())
+    tensors = _tensors_of(_import_torch(), task)
+    return tensors if tensors is None or len(tensors) > 1 else tensors[0]
 
 
-def _to_tensors(torch: Any, views: Any) -> Any:
+def _tensors_of(torch: Any, task: Any) -> tuple[Any, ...] | None:
+    """A tuple with a tensor for each dependency but tokens, or None where there are none."""
+    capsules = getattr(task, "_capsules", None)
+    found = None if capsules is None else capsules()
+    if found is not None:
+        # What `torch.from_dlpack` ends in; its own questions cost as much again.
+        read = getattr(torch._C, "_from_dlpack", None) or torch.from_dlpack
+        return tuple(map(read, found)) or None
+    views = task.args_cai()
     if views is None:
         return None
-    if isinstance(views, tuple):
-        return tuple([_to_tensor(torch, view) for view in views])
-    return _to_tensor(torch, views)
+    return tuple([_to_tensor(torch, each) for each in _as_tuple(views)])
+
+
+def _as_tuple(views: Any) -> tuple[Any, ...]:
+    return views if isinstance(views, tuple) else (views,)
 
 
 class pytorch_task:
@@ -207,10 +222,9 @@ class pytorch_task:
     Raises what `context.task` and `task.start` raise, and ImportError without PyTorch.
     """
 
-    __slots__ = ("_before", "_ctx", "_switch", "_task")
+    __slots__ = ("_before", "_switch", "_task")
 
     def __init__(self, ctx: millstream.context, *args: object) -> None:
-        self._ctx: Any = ctx
         self._task: Any = ctx.task(*args)
         self._switch: Switch | None = None
 
@@ -220,16 +234,15 @@ class pytorch_task:
         task = self._task
         task.start()
         try:
-            switch = _switch_of(torch, self._ctx, task)
+            switch = _switch_of(torch, task)
             if switch is not None:
                 self._before = switch.enter(())
                 self._switch = switch
-            tensors = _to_tensors(torch, task.args_cai())
+            return _tensors_of(torch, task)
         except BaseException as failure:
             self._leave_stream_quietly()
             fail_task(task, type(failure), failure, failure.__traceback__)
             raise
-        return tensors if tensors is None or isinstance(tensors, tuple) else (tensors,)
 
     def __exit__(
         self,

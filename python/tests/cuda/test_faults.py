@@ -122,7 +122,7 @@ PROLOGUE = f"""
 """
 
 
-# Programs of their own, because whoever waits with the lock of the interpreter stops the tests, too.
+# In programs of their own: whoever waits with the lock of the interpreter stops the tests, too.
 A06_PAGES = """
     import millstream as stf
     import numpy as np

@@ -7,6 +7,7 @@ Kernels run on a GPU if there is one, else in Numba's simulator on the host mach
 import gc
 import pathlib
 import sys
+import threading
 import types
 
 import millstream as stf
@@ -212,6 +213,77 @@ def test_submitted_function_finds_its_arrays(host_ctx):
     assert host_ctx.wait(x).tolist() == [2] * COUNT
 
 
+def test_submitted_function_finds_one_array(host_ctx):
+    pytest.importorskip("numba")
+    _, (x, y) = ones(host_ctx, 2)
+    token = host_ctx.token()
+    found = []
+
+    def body(*_):
+        task = stf.current_task()
+        get_arg_numba(task, 2)[:] += 2 * get_arg_numba(task, 0)
+        for index, error in ((1, RuntimeError), (3, IndexError), (-1, OverflowError)):
+            with pytest.raises(error):
+                get_arg_numba(task, index)
+        found.append(task)
+
+    host_ctx.submit(body, x.read(), token.rw(), y.rw())
+    assert host_ctx.wait(y).tolist() == [3] * COUNT
+    with pytest.raises(RuntimeError, match="has ended"):
+        get_arg_numba(found[0], 0)
+
+
+def test_kernels_of_several_threads_take_turns_in_the_simulator(kernel_ctx, kernels):
+    threads, launches = 4, 5
+    data, handles = ones(kernel_ctx, threads)
+    failed = []
+
+    def launch(x):
+        try:
+            for _ in range(launches):
+                kernels.scale[2, 32](2.0, x.rw())
+        except BaseException as error:
+            failed.append(error)
+
+    running = [threading.Thread(target=launch, args=(each,)) for each in handles]
+    for each in running:
+        each.start()
+    for each in running:
+        each.join()
+    kernel_ctx.finalize()
+    assert failed == []
+    assert [set(each.tolist()) for each in data] == [{2.0**launches}] * threads
+
+
+def test_number_of_calls_of_a_block_and_of_a_launch(host_ctx, monkeypatch, calls_of):
+    @jit
+    def kernel(x):
+        pass
+
+    class Compiled:
+        def __getitem__(self, configuration):
+            return lambda *args: None
+
+    monkeypatch.setattr(kernel, "_compiled", Compiled())
+    pytest.importorskip("numba")
+    _, (x,) = ones(host_ctx)
+
+    def block():
+        with numba_task(host_ctx, x.rw()):
+            pass
+
+    block()
+    array = ["_to_array", "_to_host_array", "_import_numba"]
+    assert calls_of(adapter, block) == [
+        "__init__", "__enter__", "_arrays_of", *array, "__exit__"
+    ]  # fmt: skip
+    kernel[1, 1](x.rw())
+    assert calls_of(adapter, lambda: kernel[1, 1](x.rw())) == [
+        "__getitem__", "__init__", "__call__", "_context_of", "_get_compiled_kernel", *array,
+        "_launch",
+    ]  # fmt: skip
+
+
 def test_kernel_of_numba_with_the_arrays_and_the_stream(kernel_ctx, kernels):
     _, (x, y) = ones(kernel_ctx, 2)
     with numba_task(kernel_ctx, x.read(), y.write(), symbol="double") as (arrays, stream):
@@ -241,8 +313,9 @@ class GpuView:
         self.ptr, self.shape, self.dtype = ptr, shape, np.dtype(np.float32)
         self.device = device
 
-    def __dlpack_device__(self):
-        return (2, self.device)
+    @property
+    def _key(self):
+        return (self.ptr, self.shape, self.dtype, 2, self.device)
 
 
 @pytest.fixture

@@ -70,6 +70,42 @@ def test_submitted_function_finds_its_tensors(host_ctx, torch):
     assert host_ctx.wait(lx).tolist() == [3] * COUNT
 
 
+def test_submitted_function_finds_one_tensor(host_ctx, torch):
+    lx, ly, token = host_ctx.logical_data(np.ones(3)), host_ctx.logical_data(b"abc"), None
+    token = host_ctx.token()
+    found = []
+
+    def body(*_):
+        task = stf.current_task()
+        tensor_arg(task, 2).mul_(4)
+        found.append(bytes(tensor_arg(task, 0).tolist()))
+        found.append(tensor_arg(task, 2).data_ptr() == task.get_arg(2))
+        for index, error in ((1, RuntimeError), (3, IndexError), (-1, OverflowError)):
+            with pytest.raises(error):
+                tensor_arg(task, index)
+        found.append(task)
+
+    host_ctx.submit(body, ly.read(), token.rw(), lx.rw())
+    assert host_ctx.wait(lx).tolist() == [4] * 3
+    assert found[:2] == [b"abc", True]
+    for use in (lambda task: tensor_arg(task, 0), tensor_arguments, lambda task: task.get_arg(0)):
+        with pytest.raises(RuntimeError, match="has ended"):
+            use(found[2])
+
+
+def test_number_of_calls_of_a_block(host_ctx, torch, calls_of):
+    lx, ly = host_ctx.logical_data(np.ones(3)), host_ctx.logical_data(np.ones(3))
+
+    def block():
+        with pytorch_task(host_ctx, lx.read(), ly.rw()):
+            pass
+
+    block()
+    assert calls_of(pytorch, block) == [
+        "__init__", "__enter__", "_import_torch", "_switch_of", "_tensors_of", "__exit__"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "dtype", ["bool", "int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64",
               "complex64", "complex128"]
@@ -371,14 +407,15 @@ def test_allocator_is_told_of_arguments(gpu_torch):
 
 def test_machine_without_gpu_streams_has_no_switch(host_ctx, gpu_torch):
     with host_ctx.task() as t:
-        assert pytorch._switch_of(gpu_torch, host_ctx, t) is None
+        assert pytorch._switch_of(gpu_torch, t) is None
     assert gpu_torch.made == []
 
 
 def test_stream_of_a_gpu_task_is_current_in_its_block(gpu_torch):
-    ctx = types.SimpleNamespace(machine=types.SimpleNamespace(name="cuda"))
-    task = types.SimpleNamespace(stream_ptr=lambda: stf.CudaStream(96))
+    task = types.SimpleNamespace(_where=lambda: (stf.CudaStream(96), 0))
     for _ in range(2):
-        switch = pytorch._switch_of(gpu_torch, ctx, task)
+        switch = pytorch._switch_of(gpu_torch, task)
     assert switch is pytorch.stream_switch(gpu_torch, 96, 0)
     assert gpu_torch.made == [(96, 0)]
+    on_host = types.SimpleNamespace(_where=lambda: (stf.CudaStream(112), -1))
+    assert pytorch._switch_of(gpu_torch, on_host) is pytorch.stream_switch(gpu_torch, 112, 0)
