@@ -23,12 +23,48 @@ enum class call : std::uint8_t {
   host_wait,
   register_memory,
   unregister_memory,
+  make_graph,
+  graph_add,   ///< any `add_` call of a graph
+  graph_body,  ///< `begin_body` and `end_body`
+  graph_instantiate,
+  graph_update,
+  graph_launch,
+  // No calls, so no plan fails them: the nodes that graphs got, by kind, recorded bodies included
+  // where the machine sees what they issue. In the order of node_kind (graph_shape.hpp).
+  kernel_node,
+  copy_node,
+  fill_node,
+  host_node,
+  child_node,
 };
-inline constexpr std::size_t call_count = 14;
-inline constexpr std::array<const char*, call_count> call_names{
-    "make_queue", "make_event", "allocate",        "release",          "copy",
-    "fill",       "run",        "launch",          "record",           "wait",
-    "query",      "host_wait",  "register_memory", "unregister_memory"};
+inline constexpr std::size_t call_count = 25;
+/// Those before are calls, the others are counts only.
+inline constexpr std::size_t first_node_count = static_cast<std::size_t>(call::kernel_node);
+inline constexpr std::array<const char*, call_count> call_names{"make_queue",
+                                                                "make_event",
+                                                                "allocate",
+                                                                "release",
+                                                                "copy",
+                                                                "fill",
+                                                                "run",
+                                                                "launch",
+                                                                "record",
+                                                                "wait",
+                                                                "query",
+                                                                "host_wait",
+                                                                "register_memory",
+                                                                "unregister_memory",
+                                                                "make_graph",
+                                                                "graph_add",
+                                                                "graph_body",
+                                                                "graph_instantiate",
+                                                                "graph_update",
+                                                                "graph_launch",
+                                                                "kernel_node",
+                                                                "copy_node",
+                                                                "fill_node",
+                                                                "host_node",
+                                                                "child_node"};
 
 using call_counts = std::array<std::uint64_t, call_count>;
 

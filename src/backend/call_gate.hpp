@@ -33,8 +33,12 @@ class call_gate {
     if (base::forked_child()) return refuse_child(who);
     const mode now = mode_.load(std::memory_order_relaxed);
     if (now == mode::open) return {};
-    counts_[static_cast<std::size_t>(kind)].fetch_add(1, std::memory_order_relaxed);
+    count(kind);
     return now == mode::count ? status{} : judge(kind, who);
+  }
+  /// Counts what happened and cannot fail.
+  void note(call kind) noexcept {
+    if (mode_.load(std::memory_order_relaxed) != mode::open) count(kind);
   }
 
   /// From now on calls fail as the plan says, and are counted; its `nth` counts from this call.
@@ -48,6 +52,9 @@ class call_gate {
  private:
   enum class mode : std::uint8_t { open, count, count_and_fail };
 
+  void count(call kind) noexcept {
+    counts_[static_cast<std::size_t>(kind)].fetch_add(1, std::memory_order_relaxed);
+  }
   status judge(call kind, const std::string& who) noexcept;
   bool must_fail(call kind) noexcept;
 

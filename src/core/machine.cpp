@@ -254,7 +254,8 @@ void machine::leave(int device, std::uint64_t entered) const noexcept {
 }
 
 bool machine::runs_kernels() const noexcept {
-  return state_->has(backend::capability::kernels);
+  // The null machine takes kernels, but has no memory that they could touch.
+  return state_->has(backend::capability::kernels) && state_->has(backend::capability::values);
 }
 
 std::vector<std::pair<std::string, std::uint64_t>> machine::call_counts() const {

@@ -39,6 +39,37 @@ TEST_F(absent, GraphsAreNotMade) {
   }
 }
 
+TEST_F(absent, KernelsAreNoNodes) {
+  if (has(capability::kernels)) GTEST_SKIP() << "the machine has them";
+  if (!has(capability::graphs)) GTEST_SKIP() << "needs graphs";
+  for (const int place : places()) {
+    const auto graph = value(device(place).make_graph());
+    expect_unsupported(graph->add_kernel({}, {}).why(), capability::kernels);
+    EXPECT_EQ(graph->node_count(), 0U);
+  }
+}
+
+TEST_F(absent, ForeignWorkIsNotRecorded) {
+  if (has(capability::capture_to_graph)) GTEST_SKIP() << "the machine can";
+  if (!has(capability::graphs)) GTEST_SKIP() << "needs graphs";
+  const auto graph = value(device(0).make_graph());
+  backend::node_list last;
+  backend::queue& queue = queue_on(0);
+  expect_unsupported(graph->begin_body(queue, {}), capability::capture_to_graph);
+  expect_unsupported(graph->end_body(queue, last), capability::capture_to_graph);
+  EXPECT_TRUE(last.empty());
+  EXPECT_FALSE(value(queue.is_capturing()));
+}
+
+TEST_F(absent, JobsOfDevicesAreNoNodes) {
+  if (has(capability::runs_jobs)) GTEST_SKIP() << "the machine runs them";
+  if (!has(capability::graphs)) GTEST_SKIP() << "needs graphs";
+  static_job job;
+  const auto graph = value(device(0).make_graph());
+  expect_unsupported(graph->add_host(job, 0, {}).why(), capability::runs_jobs);
+  EXPECT_EQ(graph->node_count(), 0U);
+}
+
 TEST_F(absent, JobsAreNotRunByDeviceQueues) {
   if (has(capability::runs_jobs)) GTEST_SKIP() << "the machine runs them";
   job_log log;

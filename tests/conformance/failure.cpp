@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Injected faults: each call may fail; the error is right, nothing is lost, the machine goes on.
+#include <array>
+
 #include "tests/conformance/promise.hpp"
 
 namespace conformance {
@@ -63,14 +65,43 @@ class small_program {
     return {};
   }
 
-  backend::status queue_work() {
+  [[nodiscard]] backend::fill_request fill_first() const {
     backend::fill_request fill;
     fill.to = first_;
     fill.home = backend::device_memory(0);
     fill.bytes = count;
     fill.pattern[0] = std::byte{5};
+    return fill;
+  }
+
+  backend::status run_graph() {
+    auto made = on_.at(0).make_graph();
+    if (!made) return made.take_status();
+    graph_ = std::move(made.value());
+    auto node = graph_->add_fill(fill_first(), {});
+    if (!node) return node.take_status();
+    if (on_.capabilities().has(capability::capture_to_graph)) {
+      if (backend::status failed = record_body(node.value()); !failed) return failed;
+    }
+    auto whole = graph_->instantiate();
+    if (!whole) return whole.take_status();
+    executable_ = std::move(whole.value());
+    if (backend::status failed = graph_->update(*executable_); !failed) return failed;
+    return executable_->launch(*one_);
+  }
+  backend::status record_body(backend::graph_node after) {
+    backend::status now = graph_->begin_body(*one_, std::array{after});
+    if (!now) return now;
+    now = one_->fill(fill_first());
+    backend::node_list last;
+    backend::status ended = graph_->end_body(*one_, last);
+    return now ? std::move(ended) : std::move(now);
+  }
+
+  backend::status queue_work() {
     const memory_home there = backend::device_memory(last_index());
-    backend::status now = one_->fill(fill);
+    backend::status now = one_->fill(fill_first());
+    if (now && on_.capabilities().has(capability::graphs)) now = run_graph();
     if (now && on_.capabilities().has(capability::runs_jobs)) now = run_job(*one_, log_);
     if (now) now = one_->record(*event_);
     if (now) now = other_->wait(*event_);
@@ -114,6 +145,8 @@ class small_program {
   queue_ptr one_;
   queue_ptr other_;
   event_ptr event_;
+  std::unique_ptr<backend::graph> graph_;
+  std::unique_ptr<backend::executable_graph> executable_;
   void* first_ = nullptr;
   void* second_ = nullptr;
   bool registered_ = false;
@@ -121,6 +154,16 @@ class small_program {
 
 class failure : public promise<> {
  protected:
+  /// Whether the small program makes that call on this machine.
+  [[nodiscard]] bool is_made(call kind) const {
+    if (kind == call::launch) return false;
+    if (kind == call::run) return has(capability::runs_jobs);
+    if (kind == call::graph_body) {
+      return has(capability::graphs) && has(capability::capture_to_graph);
+    }
+    return kind < call::make_graph || has(capability::graphs);
+  }
+
   /// The program works, and with values it gives the right ones.
   void expect_usable() {
     small_program again(machine());
@@ -156,9 +199,9 @@ TEST_F(failure, EveryCallOfAProgramMayFail) {
 }
 
 TEST_F(failure, TheCodeFitsTheCall) {
-  for (std::size_t i = 0; i < backend::call_count; ++i) {
+  for (std::size_t i = 0; i < backend::first_node_count; ++i) {
     const auto kind = static_cast<call>(i);
-    if (kind == call::launch || (kind == call::run && !has(capability::runs_jobs))) continue;
+    if (!is_made(kind)) continue;
     small_program program(machine());
     machine().set_fault_plan(first_of(kind));
     const errc right = kind == call::allocate ? errc::out_of_memory : errc::device;

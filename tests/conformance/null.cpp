@@ -10,7 +10,8 @@ namespace {
 const joined null({
     .name = "null",
     .open = backend::null::open,
-    .bits = backend::capability_set{capability::runs_jobs},
+    .bits = backend::capability_set{capability::runs_jobs, capability::kernels, capability::graphs,
+                                    capability::capture_to_graph},
     .never_list = {},
     .not_yet_list = {},
     .never_seeded = {},

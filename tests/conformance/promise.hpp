@@ -59,6 +59,23 @@ struct job_log {
 /// Queues a job that calls `body` and counts in `log`, which outlives it.
 backend::status run_job(backend::queue& on, job_log& log, std::function<void()> body = {});
 
+/// A job that stays, for nodes of graphs.
+class static_job final : public backend::job {
+ public:
+  explicit static_job(std::function<void()> body = {}) : body_(std::move(body)) {}
+  void run() noexcept override {
+    if (body_) body_();
+    log.runs.fetch_add(1);
+  }
+  void discard() noexcept override { log.discards.fetch_add(1); }
+  /// Calls of whatever kind.
+  [[nodiscard]] int calls() const { return log.runs + log.discards; }
+  job_log log;
+
+ private:
+  std::function<void()> body_;
+};
+
 [[nodiscard]] bytes random_bytes(std::size_t count, std::uint64_t seed);
 
 class promise_base : public testing::Test {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "backend/guarded.hpp"
-#include "backend/missing.hpp"
+#include "backend/null/graph.hpp"
 
 namespace millstream::backend::null {
 
@@ -45,12 +45,26 @@ memory_info device::memory() const noexcept {
   return {memory_.capacity(), memory_.used()};
 }
 
-result<std::unique_ptr<program>> device::load(std::span<const std::byte> /*image*/) {
-  return missing(who_, "load device code", capability::kernels);
+result<std::unique_ptr<backend::program>> device::load(std::span<const std::byte> /*image*/) {
+  if (base::forked_child()) return call_gate::refuse_child(who_);
+  return guarded(who_, [&]() -> result<std::unique_ptr<backend::program>> {
+    return std::unique_ptr<backend::program>(std::make_unique<program>(machine_->live, who_));
+  });
 }
 
-result<std::unique_ptr<graph>> device::make_graph() {
-  return missing(who_, "build graphs", capability::graphs);
+result<backend::kernel*> device::adopt_kernel(std::uint64_t native) {
+  if (base::forked_child()) return call_gate::refuse_child(who_);
+  return guarded(who_, [&]() -> result<backend::kernel*> {
+    return adopted_.find(native,
+                         [](const std::uint64_t& number) { return base::cat("kernel ", number); });
+  });
+}
+
+result<std::unique_ptr<backend::graph>> device::make_graph() {
+  if (status refused = machine_->gate.pass(call::make_graph, who_); !refused) return refused;
+  return guarded(who_, [&]() -> result<std::unique_ptr<backend::graph>> {
+    return std::unique_ptr<backend::graph>(std::make_unique<graph>(machine_, who_, index_));
+  });
 }
 
 std::string device_name(int device) {

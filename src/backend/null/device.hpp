@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backend/device.hpp"
+#include "backend/null/program.hpp"
 #include "backend/null/queue.hpp"
 
 namespace millstream::backend::null {
@@ -22,8 +23,10 @@ class device final : public backend::device {
   [[nodiscard]] result<void*> allocate(std::size_t bytes, backend::queue& order) override;
   status release(void* block, std::size_t bytes, backend::queue& order) override;
   [[nodiscard]] memory_info memory() const noexcept override;
-  [[nodiscard]] result<std::unique_ptr<program>> load(std::span<const std::byte> image) override;
-  [[nodiscard]] result<std::unique_ptr<graph>> make_graph() override;
+  [[nodiscard]] result<std::unique_ptr<backend::program>> load(
+      std::span<const std::byte> image) override;
+  [[nodiscard]] result<backend::kernel*> adopt_kernel(std::uint64_t native) override;
+  [[nodiscard]] result<std::unique_ptr<backend::graph>> make_graph() override;
 
  private:
   const std::shared_ptr<machine_state> machine_;
@@ -31,6 +34,7 @@ class device final : public backend::device {
   const std::string name_;
   const std::string who_;
   arena& memory_;
+  kernel_table<std::uint64_t> adopted_;
 };
 
 [[nodiscard]] std::string device_name(int device);

@@ -25,7 +25,7 @@ class machine final : public backend::machine {
 
   [[nodiscard]] const std::string& name() const noexcept override { return name_; }
   [[nodiscard]] capability_set capabilities() const noexcept override {
-    capability_set bits;
+    capability_set bits{capability::kernels, capability::graphs, capability::capture_to_graph};
     bits.set(capability::runs_jobs, state_->runs_jobs);
     return bits;
   }

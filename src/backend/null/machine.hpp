@@ -17,8 +17,9 @@ struct null_options {
 
 /// Copies, fills, marks and waits are over as soon as they are queued and have no effect; jobs are
 /// discarded inside `queue::run`, on host queues too. Memory is distinct addresses that may be
-/// touched but mean nothing. `options.devices` of 0 means 1; a seed changes nothing. No call takes
-/// a lock, but for those that make objects or hand out memory.
+/// touched but mean nothing. Any device code loads, any entry is found in it, and graphs count
+/// their nodes by kind; a launch discards the jobs. `options.devices` of 0 means 1; a seed changes
+/// nothing. No call takes a lock, but for those that make objects or hand out memory.
 [[nodiscard]] machine_result open(const open_options& options);
 [[nodiscard]] machine_result open_with(const open_options& options, const null_options& more);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend/missing.hpp"
+#include "backend/null/graph.hpp"
 #include "backend/queue_number.hpp"
 
 namespace millstream::backend::null {
@@ -25,12 +26,18 @@ queue::queue(std::shared_ptr<machine_state> machine, std::string who, bool runs_
       number_(next_queue_number()),
       runs_jobs_(runs_jobs) {}
 
-status queue::copy(const copy_request& /*request*/) {
-  return machine_->gate.pass(call::copy, who_);
+queue::~queue() {
+  if (into_ != nullptr) into_->forget(*this);
 }
 
-status queue::fill(const fill_request& /*request*/) {
-  return machine_->gate.pass(call::fill, who_);
+status queue::copy(const copy_request& request) {
+  if (status refused = machine_->gate.pass(call::copy, who_); !refused) return refused;
+  return into_ != nullptr ? into_->record(*this, node_kind::copy, place_of(request)) : status{};
+}
+
+status queue::fill(const fill_request& request) {
+  if (status refused = machine_->gate.pass(call::fill, who_); !refused) return refused;
+  return into_ != nullptr ? into_->record(*this, node_kind::fill, place_of(request)) : status{};
 }
 
 status queue::run(job& work) {
@@ -42,7 +49,7 @@ status queue::run(job& work) {
 
 status queue::launch(const launch_request& /*request*/) {
   if (status refused = machine_->gate.pass(call::launch, who_); !refused) return refused;
-  return missing(who_, "launch kernels", capability::kernels);
+  return into_ != nullptr ? into_->record(*this, node_kind::kernel, into_->place()) : status{};
 }
 
 status queue::record(backend::event& /*mark*/) {

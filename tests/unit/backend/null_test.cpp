@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <stdexcept>
+
 namespace millstream::backend::null {
 namespace {
 
@@ -65,6 +67,105 @@ TEST(NullMachine, EveryCallIsCounted) {
   expected[static_cast<std::size_t>(call::copy)] = 1;
   expected[static_cast<std::size_t>(call::fill)] = 1;
   EXPECT_EQ(machine->calls(), expected);
+}
+
+class NullGraphs : public testing::Test {
+ protected:
+  /// Of one kind, since the machine was opened.
+  [[nodiscard]] std::uint64_t count(call kind) const {
+    return machine_->calls()[static_cast<std::size_t>(kind)];
+  }
+  [[nodiscard]] std::unique_ptr<graph> new_graph() {
+    return std::move(machine_->at(0).make_graph().value());
+  }
+  std::unique_ptr<machine> machine_ = open_machine({}, 2);
+};
+
+TEST_F(NullGraphs, NodesAreCountedByKind) {
+  const auto graph = new_graph();
+  const auto child = new_graph();
+  flag_job job;
+  EXPECT_TRUE(child->add_fill({}, {}).ok());
+  const graph_node first = graph->add_kernel({}, {}).value();
+  EXPECT_TRUE(graph->add_copy({}, std::array{first}).ok());
+  EXPECT_TRUE(graph->add_host(job, 1, {}).ok());
+  EXPECT_TRUE(graph->add_host(job, -1, {}).ok());
+  EXPECT_TRUE(graph->add_child(*child, {}).ok());
+  EXPECT_EQ(count(call::kernel_node), 1U);
+  EXPECT_EQ(count(call::copy_node), 1U);
+  EXPECT_EQ(count(call::fill_node), 1U);
+  EXPECT_EQ(count(call::host_node), 2U);
+  EXPECT_EQ(count(call::child_node), 1U);
+  EXPECT_EQ(count(call::graph_add), 6U);
+  EXPECT_EQ(count(call::make_graph), 2U);
+  EXPECT_EQ(graph->node_count(), 5U);
+}
+
+TEST_F(NullGraphs, ARefusedNodeIsNotCounted) {
+  const auto graph = new_graph();
+  const auto other = new_graph();
+  const graph_node foreign = other->add_fill({}, {}).value();
+  EXPECT_EQ(graph->add_fill({}, std::array{foreign}).why().code(), errc::invalid_value);
+  EXPECT_EQ(count(call::fill_node), 1U);
+  EXPECT_EQ(count(call::graph_add), 2U);
+}
+
+TEST_F(NullGraphs, CallsOnARecordedQueueBecomeNodes) {
+  const auto graph = new_graph();
+  const auto queue = std::move(machine_->at(0).make_queue().value());
+  EXPECT_TRUE(graph->begin_body(*queue, {}).ok());
+  EXPECT_TRUE(queue->launch({}).ok());
+  EXPECT_TRUE(queue->copy({}).ok());
+  node_list last;
+  EXPECT_TRUE(graph->end_body(*queue, last).ok());
+  EXPECT_TRUE(queue->launch({}).ok());
+  EXPECT_EQ(graph->node_count(), 2U);
+  EXPECT_EQ(count(call::kernel_node), 1U);
+  EXPECT_EQ(count(call::launch), 2U);
+  EXPECT_EQ(count(call::graph_body), 2U);
+  EXPECT_EQ(last.size(), 1U);
+}
+
+TEST_F(NullGraphs, ALaunchDiscardsTheJobsAtOnceThoseOfChildrenToo) {
+  const auto graph = new_graph();
+  const auto child = new_graph();
+  flag_job own;
+  flag_job inner;
+  EXPECT_TRUE(child->add_host(inner, 0, {}).ok());
+  EXPECT_TRUE(graph->add_host(own, 0, {}).ok());
+  EXPECT_TRUE(graph->add_child(*child, {}).ok());
+  const auto whole = std::move(graph->instantiate().value());
+  const auto queue = std::move(machine_->at(0).make_queue().value());
+  EXPECT_FALSE(own.discarded);
+  EXPECT_TRUE(whole->launch(*queue).ok());
+  EXPECT_TRUE(own.discarded && inner.discarded);
+  EXPECT_FALSE(own.ran || inner.ran);
+  EXPECT_EQ(count(call::graph_launch), 1U);
+}
+
+TEST_F(NullGraphs, WithoutJobsACopyIsLeftOutWhenItIsAdded) {
+  const auto machine = open_machine({.runs_jobs = false});
+  const auto graph = std::move(machine->at(0).make_graph().value());
+  std::atomic<void*> word{&word};
+  copy_request request;
+  request.skip_when = &word;
+  EXPECT_EQ(graph->add_copy(request, {}).value(), graph_node::none);
+  word = nullptr;
+  EXPECT_NE(graph->add_copy(request, std::array{graph_node::none}).value(), graph_node::none);
+  EXPECT_EQ(graph->node_count(), 1U);
+  flag_job job;
+  EXPECT_EQ(graph->add_host(job, 0, {}).why().code(), errc::unsupported);
+  EXPECT_TRUE(graph->add_host(job, -1, {}).ok());
+}
+
+TEST_F(NullGraphs, AnyKernelIsThere) {
+  auto& device = machine_->at(0);
+  const auto program = std::move(device.load({}).value());
+  kernel* found = program->find("scale").value();
+  EXPECT_EQ(found->name(), "scale");
+  EXPECT_EQ(program->find("scale").value(), found);
+  EXPECT_EQ(device.adopt_kernel(7).value(), device.adopt_kernel(7).value());
+  EXPECT_NE(device.adopt_kernel(7).value(), device.adopt_kernel(8).value());
 }
 
 TEST(NullMachine, EventsAreAlwaysDone) {
