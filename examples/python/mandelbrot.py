@@ -4,10 +4,11 @@
 Tiles take very different times, and nothing has to be said about that: each is a task that writes
 its counts, and a host function behind it colours that part of the picture.
 
-    python examples/python/mandelbrot.py [--side 160] [--tiles 4] [--limit 60] [--out out/mandelbrot]
+    python examples/python/mandelbrot.py [--side 160] [--tiles 4] [--limit 60] [--out FOLDER]
 """
 
 import argparse
+from itertools import pairwise
 from pathlib import Path
 
 import millstream as stf
@@ -45,7 +46,7 @@ def run_by_tasks(side, tiles, limit):
     bounds = np.linspace(0, side, tiles + 1).astype(int)
     with stf.context(machine=machine) as ctx:
         made = []
-        for number, (first, end) in enumerate(zip(bounds, bounds[1:])):
+        for number, (first, end) in enumerate(pairwise(bounds)):
             counts = ctx.logical_data_empty((end - first, side), np.int32, name=f"tile {number}")
             place = stf.exec_place.device(number % machine.device_count)
             ctx.submit(count_turns, counts.write(), args=(side, first, limit), place=place)

@@ -10,7 +10,10 @@ def add(a, b, c, count, stream):
     import cuda.compute
     from cuda.compute import OpKind
 
-    cuda.compute.binary_transform(a, b, c, OpKind.PLUS, count, stream=stream)
+    # The guide has no keywords here; cuda.compute takes nothing else since cuda-cccl 1.2.
+    cuda.compute.binary_transform(
+        d_in1=a, d_in2=b, d_out=c, op=OpKind.PLUS, num_items=count, stream=stream
+    )
 
 
 def main():
