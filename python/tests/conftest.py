@@ -34,6 +34,7 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("markers", "slow: takes more than a second, or gigabytes of memory")
     config.addinivalue_line("markers", "host_devices: device arrays are NumPy arrays")
+    config.addinivalue_line("markers", "fault(*ids): shows these rows of the known faults")
 
 
 @pytest.fixture

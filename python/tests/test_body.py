@@ -260,6 +260,7 @@ def test_thread_locals_survive_from_body_to_body(ctx):
         assert counts == list(range(1, len(counts) + 1))
 
 
+@pytest.mark.fault("A34")
 @pytest.mark.host_devices
 def test_temporaries_of_a_loop_are_reclaimed(ctx):
     total = ctx.logical_data(np.zeros(1))

@@ -175,6 +175,7 @@ def test_wait_takes_only_logical_data(ctx, what):
         ctx.wait(what)
 
 
+@pytest.mark.fault("A07")
 @pytest.mark.parametrize("launch", ["submit", "host_launch"])
 def test_exception_of_a_function_comes_from_finalize_as_itself(host, launch):
     boom = ValueError("boom-42")
@@ -243,6 +244,7 @@ def test_wait_raises_what_nobody_has_seen(ctx, x):
     assert ctx.wait(x).tolist() == [3] * 4
 
 
+@pytest.mark.fault("A07")
 @pytest.mark.usefixtures("two_devices")
 def test_several_exceptions_are_a_group_in_submission_order(ctx, gate):
     errors = [ValueError("one"), KeyError("two"), TypeError("three")]

@@ -245,6 +245,7 @@ def test_data_of_another_context_names_task_data_and_line(host, ctx, x, form):
     assert caught.value.data == "'x'"
 
 
+@pytest.mark.fault("A32")
 def test_wait_for_what_nothing_has_written_names_the_datum(ctx):
     data = ctx.logical_data_empty((2**45,), name="fresh")
     with pytest.raises(stf.NotWrittenError, match=r"^wait reads 'fresh', which nothing") as caught:

@@ -2,6 +2,7 @@
 """The end of the interpreter, fork and spawn. Each test is a process of its own."""
 
 
+@pytest.mark.fault("A44")
 def test_objects_alive_at_exit(run_clean):
     program = """
         import numpy as np
@@ -39,6 +40,7 @@ def test_live_context_warns_once_at_exit(run_python):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.fault("A44")
 def test_queued_work_is_dropped_at_exit(run_clean):
     program = """
         import threading
@@ -138,6 +140,7 @@ def test_work_after_the_end_is_unavailable(run_clean):
     assert run_clean(program) == "unavailable\n"
 
 
+@pytest.mark.fault("A45")
 def test_forked_child_gets_a_clear_error(run_clean):
     program = """
         import os
@@ -169,6 +172,7 @@ def test_forked_child_gets_a_clear_error(run_clean):
     assert run_clean(program, "-W", "ignore::DeprecationWarning") == "2.0\n"
 
 
+@pytest.mark.fault("A45")
 def test_forked_child_ends_well(run_clean):
     program = """
         import os
@@ -205,6 +209,7 @@ def test_fork_before_the_first_use_is_harmless(run_clean):
     assert run_clean(program, "-W", "ignore::DeprecationWarning") == "3 3.0\n"
 
 
+@pytest.mark.fault("A45")
 def test_spawned_child_works(run_clean):
     program = """
         import multiprocessing

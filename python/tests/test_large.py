@@ -17,6 +17,7 @@ def untouched(count, dtype):
         pytest.skip("the system gives no such address range")
 
 
+@pytest.mark.fault("A37")
 @pytest.mark.parametrize(("dtype", "count"), SIZES)
 def test_large_arrays_are_used_where_they_are(ctx, dtype, count):
     source = untouched(count, dtype)
@@ -35,6 +36,7 @@ def test_large_arrays_are_used_where_they_are(ctx, dtype, count):
     assert (source[count // 2], source[-1]) == (3, 3)
 
 
+@pytest.mark.fault("A37")
 @pytest.mark.parametrize(("dtype", "count"), SIZES)
 def test_byte_counts_of_large_arrays_are_exact(null_ctx, dtype, count):
     source = untouched(count, dtype)
@@ -55,6 +57,7 @@ def test_last_element_of_a_large_array_overlaps(null_ctx):
     assert whole.shape == (2**32 + 8,)
 
 
+@pytest.mark.fault("A37")
 @pytest.mark.host_devices
 def test_strides_beyond_32_bits_are_packed(ctx):
     source = untouched(2**33 + 1, "u1")

@@ -43,6 +43,7 @@ def whole(array):
     return array
 
 
+@pytest.mark.fault("A38")
 @pytest.mark.parametrize("make", LAYOUTS.values(), ids=LAYOUTS.keys())
 @pytest.mark.host_devices
 def test_packed_array_gets_the_result_element_by_element(ctx, make):
@@ -162,6 +163,7 @@ def test_other_words_for_copy_are_refused(ctx, copy):
         ctx.logical_data(base(4), copy=copy)
 
 
+@pytest.mark.fault("A38")
 def test_refusal_says_how_to_pack_and_whose_it_is(ctx):
     with pytest.raises(ValueError, match=r'copy="pack".*ascontiguousarray') as caught:
         ctx.logical_data(base((2, 3)).T, name="x")
@@ -223,6 +225,7 @@ def arrays(draw):
     return raw, whole_array[(*part, ...)].transpose(order)
 
 
+@pytest.mark.fault("A40")
 @given(arrays(), st.lists(st.integers(0, 2), min_size=1, max_size=4))
 @settings(max_examples=150, deadline=None)
 @pytest.mark.host_devices

@@ -81,6 +81,7 @@ def submitted(ctx, gate):
     return {**parts, "dep": dep, "order": order}, watches
 
 
+@pytest.mark.fault("A01")
 def test_what_was_handed_over_lives_until_it_ran(ctx, gate, collect_always):
     parts, watches = submitted(ctx, gate)
     parts.clear()
@@ -144,6 +145,7 @@ def test_an_open_task_keeps_its_data(ctx, collect_always):
     assert memory.tolist() == [1, 1]
 
 
+@pytest.mark.fault("A01")
 def test_arrays_of_an_ended_task_keep_their_memory(ctx, collect_always):
     with ctx.task(HOST, ctx.logical_data(np.zeros(3)).rw()) as (array,):
         array += 1

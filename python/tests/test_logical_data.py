@@ -22,6 +22,7 @@ def sample(dtype, count=6):
     return raw.view(dtype)
 
 
+@pytest.mark.fault("A40")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.host_devices
 def test_every_dtype_goes_there_and_back(ctx, dtype):
@@ -107,6 +108,7 @@ def test_scalars_are_read_only_data_of_rank_0(ctx, scalar):
     assert ctx.wait(data) == scalar
 
 
+@pytest.mark.fault("A35")
 @pytest.mark.parametrize("shape", [(0,), (0, 4), (3, 0)])
 @pytest.mark.host_devices
 def test_zero_size_keeps_shape_and_order(ctx, shape):
@@ -121,6 +123,7 @@ def test_zero_size_keeps_shape_and_order(ctx, shape):
     assert seen == [(shape, np.float32, 0), shape]
 
 
+@pytest.mark.fault("A36")
 @pytest.mark.host_devices
 def test_rank_0_stays_rank_0(ctx):
     source = np.array(3.0)
@@ -287,6 +290,7 @@ def read_only(source):
     return source
 
 
+@pytest.mark.fault("A39")
 @pytest.mark.parametrize("make", [lambda: read_only(np.ones(3)), lambda: b"\1\1\1"])
 @pytest.mark.host_devices
 def test_read_only_source_can_only_be_read(ctx, make):

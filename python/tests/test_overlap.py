@@ -46,6 +46,7 @@ APART = {
 }
 
 
+@pytest.mark.fault("A31")
 @pytest.mark.parametrize(("first", "second"), SHARING.values(), ids=SHARING.keys())
 def test_common_elements_are_an_error_that_names_both(ctx, first, second):
     array = np.zeros(100)
@@ -155,6 +156,7 @@ def test_allowed_overlap_has_one_order(first, second, seed):
     assert array.tolist() == twin.tolist()
 
 
+@pytest.mark.fault("A31")
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.host_devices
 def test_random_programs_on_overlapping_data_are_as_in_sequence(seed):

@@ -86,6 +86,7 @@ def test_other_data_are_a_key_error_with_advice(ctx, x):
     assert str(caught.value).startswith("'other' is no dependency of the task; add it")
 
 
+@pytest.mark.fault("A39")
 @pytest.mark.host_devices
 def test_readers_get_read_only_arrays(ctx, x):
     with ctx.task(x.read()) as (a,), pytest.raises(ValueError, match="read-only"):
@@ -267,6 +268,7 @@ def test_conflicting_open_task_in_the_same_thread_is_an_error(ctx, x):
     assert ctx.wait(x).sum() == 6
 
 
+@pytest.mark.fault("A32")
 def test_never_written_data_cannot_be_read(ctx):
     data = ctx.logical_data_empty((4,), name="fresh")
     for dep in (data.read(), data.rw()):
@@ -377,3 +379,30 @@ def test_exit_by_hand_with_a_class_only(ctx, x):
     assert task.__exit__(ValueError, None, None) is False
     with pytest.raises(stf.PoisonedError, match="ValueError"):
         ctx.wait(x)
+
+
+# --- one datum several times
+
+
+@pytest.mark.fault("A30")
+@pytest.mark.parametrize("second", ["read", "write", "rw"])
+@pytest.mark.parametrize("first", ["read", "write", "rw"])
+@pytest.mark.parametrize("written", [True, False])
+@pytest.mark.host_devices
+def test_datum_that_one_task_names_twice(ctx, first, second, written):
+    data = ctx.logical_data(np.ones(3)) if written else ctx.logical_data_empty((3,))
+    deps = [getattr(data, first)(), getattr(data, second)()]
+    modes = {first, second}
+    if not written and modes != {"write"}:
+        with pytest.raises(stf.NotWrittenError):
+            ctx.task(*deps).start()
+        return
+    for _ in range(2):
+        with ctx.task(*deps) as (a, b):
+            assert a.ctypes.data == b.ctypes.data
+            if modes != {"read"}:
+                data_of = a if a.flags.writeable else b
+                data_of[:] = 2
+                assert b.tolist() == [2] * 3
+    ctx.submit(lambda *arrays: arrays[0].sum(), *deps)
+    assert ctx.wait(data).tolist() == [1 if modes == {"read"} else 2] * 3

@@ -31,6 +31,7 @@ def run_all(workers):
     assert errors == []
 
 
+@pytest.mark.fault("A25")
 def test_sixteen_threads_submit_to_one_context(ctx):
     shared = np.zeros(1, "i8")
     lshared = ctx.logical_data(shared)
@@ -209,6 +210,7 @@ def test_exception_of_a_signal_handler_is_the_one_raised(ctx, gate):
         signal.signal(signal.SIGUSR1, before)
 
 
+@pytest.mark.fault("A25")
 def test_data_dropped_by_other_threads(ctx):
     def worker():
         for _ in range(100):
@@ -221,6 +223,7 @@ def test_data_dropped_by_other_threads(ctx):
     assert ctx.stats()["tasks"] == 400
 
 
+@pytest.mark.fault("A06")
 def test_any_mix_of_threads_and_host_functions_comes_to_an_end(machine):
     contexts = [stf.context(machine=machine) for _ in range(2)]
     data = [[ctx.logical_data(np.zeros(1, "i8")) for _ in range(3)] for ctx in contexts]

@@ -67,6 +67,22 @@ def test_torch_takes_views_that_are_only_read(ctx, torch, x):
     assert ctx.wait(y).tolist() == list(range(COUNT))
 
 
+@pytest.mark.fault("A43")
+def test_torch_tensor_that_is_dropped_before_the_gpu_has_used_it(ctx, torch):
+    def copy_slowly(view, tensor):
+        torch.cuda._sleep(5_000_000)
+        torch.as_tensor(view, device="cuda").copy_(tensor)
+
+    results = [ctx.logical_data_empty((COUNT,), np.float32) for _ in range(20)]
+    for number, each in enumerate(results):
+        tensor = torch.full((COUNT,), float(number), device="cuda")
+        torch.cuda.synchronize()
+        ctx.submit(copy_slowly, each.write(), args=(tensor,))
+        del tensor
+        torch.full((COUNT,), -1.0, device="cuda")  # of the block that is free, if it is
+    assert [set(ctx.wait(each)) for each in results] == [{float(n)} for n in range(20)]
+
+
 def test_torch_tensor_is_used_where_it_is_and_waited_for(machine, torch):
     side = torch.cuda.Stream()
     for _ in range(20):

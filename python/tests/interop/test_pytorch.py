@@ -393,6 +393,7 @@ def test_device_that_pytorch_lacks_has_no_stream(gpu_torch):
     assert pytorch.stream_switch(gpu_torch, 64, 1) is None
 
 
+@pytest.mark.fault("A43")
 def test_allocator_is_told_of_arguments(gpu_torch):
     def tensor(is_cuda):
         made = gpu_torch.Tensor()
