@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The end of the interpreter, fork and spawn. Each test is a process of its own."""
 
+import pytest
+
 
 @pytest.mark.fault("A44")
 def test_objects_alive_at_exit(run_clean):
