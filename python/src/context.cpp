@@ -218,7 +218,7 @@ void check_callable(nb::handle function, const char* who) {
 nb::object to_tuple(nb::handle arguments, const char* who) {
   PyObject* const iterator = PyObject_GetIter(arguments.ptr());
   if (iterator == nullptr) {
-    PyErr_Clear();
+    clear_type_error();
     throw error(errc::invalid_type, std::string(who) + " got 'args' of type " +
                                         class_name(arguments) + "; pass a tuple such as (x,)");
   }

@@ -16,7 +16,7 @@ namespace {
 nb::object to_int_object(nb::handle what, const char* argument) {
   PyObject* const number = PyNumber_Index(what.ptr());
   if (number == nullptr) {
-    PyErr_Clear();
+    clear_type_error();
     fail_type(argument, "an integer", what);
   }
   return nb::steal(number);
@@ -37,6 +37,20 @@ nb::object to_int_object(nb::handle what, const char* argument) {
 
 }  // namespace
 
+void clear_type_error() {
+  if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw nb::python_error();
+  PyErr_Clear();
+}
+
+bool has_attribute(nb::handle what, const char* name) {
+  PyObject* const found = PyObject_GetAttrString(what.ptr(), name);
+  Py_XDECREF(found);
+  if (found != nullptr) return true;
+  if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw nb::python_error();
+  PyErr_Clear();
+  return false;
+}
+
 std::string class_name(nb::handle what) {
   return nb::cast<std::string>(what.type().attr("__name__"));
 }
@@ -46,7 +60,8 @@ std::string short_repr(nb::handle what) {
   std::string text;
   try {
     text = nb::repr(what).c_str();
-  } catch (nb::python_error&) {
+  } catch (nb::python_error& failed) {
+    if (!failed.matches(PyExc_Exception)) throw;
     return "an object of type " + class_name(what);
   }
   text = text.substr(0, text.find('\n'));
@@ -93,7 +108,7 @@ bool to_bool(nb::handle what) {
 
 const exec_place* find_exec_place(nb::handle what, nb::object& keep) {
   if (const auto* place = as<exec_place>(what)) return place;
-  if (!nb::hasattr(what, "_as_stf_exec_place")) return nullptr;
+  if (!has_attribute(what, "_as_stf_exec_place")) return nullptr;
   keep = what.attr("_as_stf_exec_place")();
   if (const auto* place = as<exec_place>(keep)) return place;
   throw error(errc::invalid_type, "_as_stf_exec_place() of type " + class_name(what) + " gave " +

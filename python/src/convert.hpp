@@ -12,6 +12,13 @@
 
 namespace millstream::python {
 
+/// Before an error of ours takes its place: drops a pending TypeError. Throws any other exception,
+/// which comes from code of the user's.
+void clear_type_error();
+/// Whether there is such an attribute. One that cannot be had because of an Exception counts as
+/// absent; what is more than that, such as KeyboardInterrupt, goes on.
+[[nodiscard]] bool has_attribute(nb::handle what, const char* name);
+
 /// The C++ object inside `what`, or null if it is none of this class.
 template <class T>
 [[nodiscard]] T* as(nb::handle what) noexcept {

@@ -100,7 +100,7 @@ void refuse_objects(nb::handle dtype) {
 Py_ssize_t to_extent(nb::handle element) {
   PyObject* const number = PyNumber_Index(element.ptr());
   if (number == nullptr) {
-    PyErr_Clear();
+    clear_type_error();
     throw error(errc::invalid_type, "a shape must hold integers, not " + class_name(element) +
                                         "; pass a tuple such as (16, 16)");
   }
@@ -138,7 +138,7 @@ void check_rank(std::size_t rank) {
 std::vector<Py_ssize_t> to_extents(nb::handle shape) {
   PyObject* const iterator = PyObject_GetIter(shape.ptr());
   if (iterator == nullptr) {
-    PyErr_Clear();
+    clear_type_error();
     throw error(errc::invalid_type, "a shape cannot be made of type " + class_name(shape) +
                                         "; pass a tuple of integers such as (16,)");
   }

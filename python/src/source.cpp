@@ -25,7 +25,7 @@ bool is_of_other_memory(nb::handle array) {
 
 // Buffers cannot describe all elements, such as bfloat16. Null if NumPy gets no array either.
 nb::object array_instead(nb::handle what) {
-  if (!nb::hasattr(what, "__array__")) return {};
+  if (!has_attribute(what, "__array__")) return {};
   nb::object array = as_array(what);
   return is_of_other_memory(array) ? array : nb::object();
 }
@@ -35,6 +35,7 @@ nb::object array_of_buffer(nb::handle buffer) {
   PyObject* const memory = PyMemoryView_FromObject(buffer.ptr());
   if (memory == nullptr) {
     const nb::python_error refused;
+    if (!refused.matches(PyExc_Exception)) throw refused;
     if (nb::object array = array_instead(buffer); array.is_valid()) return array;
     throw refused;
   }
@@ -42,8 +43,9 @@ nb::object array_of_buffer(nb::handle buffer) {
   nb::object array;
   try {
     array = as_array(view);
-  } catch (nb::python_error&) {
+  } catch (nb::python_error& refused) {
     // The format is one that NumPy does not know.
+    if (!refused.matches(PyExc_Exception)) throw;
   }
   // NumPy copies, element by element, what it cannot map.
   if (!array.is_valid() || !is_of_other_memory(array)) {
@@ -215,8 +217,8 @@ source open_source(nb::handle buffer, const context_state& in, packing how) {
   const machine& on = in.on->opened();
   if (PyCapsule_CheckExact(buffer.ptr()) != 0) return from_capsule(buffer, on, how);
   const bool has_dlpack =
-      nb::hasattr(buffer, "__dlpack__") && nb::hasattr(buffer, "__dlpack_device__");
-  if (nb::hasattr(buffer, "__cuda_array_interface__")) {
+      has_attribute(buffer, "__dlpack__") && has_attribute(buffer, "__dlpack_device__");
+  if (has_attribute(buffer, "__cuda_array_interface__")) {
     if (!on.runs_kernels()) refuse_device(buffer, on);
     // Before version 3 nothing was said about the producer's stream. DLPack does.
     if (has_dlpack && cuda_array_version(buffer) < 3) return from_dlpack(buffer, in, how);
@@ -226,7 +228,7 @@ source open_source(nb::handle buffer, const context_state& in, packing how) {
   if (is_scalar(buffer)) return from_array(array_of_scalar(buffer), on, how);
   if (PyObject_CheckBuffer(buffer.ptr()) != 0) return from_array(array_of_buffer(buffer), on, how);
   if (has_dlpack) return from_dlpack(buffer, in, how);
-  if (nb::hasattr(buffer, "__array_interface__")) {
+  if (has_attribute(buffer, "__array_interface__")) {
     return from_array(array_of_interface(buffer), on, how);
   }
   throw error(errc::invalid_type, "data cannot be made of type " + class_name(buffer) +
