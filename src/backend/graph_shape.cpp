@@ -5,7 +5,7 @@
 #include <atomic>
 #include <utility>
 
-#include "base/text.hpp"
+#include "backend/guarded.hpp"
 
 namespace millstream::backend {
 namespace {
@@ -32,6 +32,15 @@ const char* name_of(node_kind kind) noexcept {
 }
 
 }  // namespace
+
+status check_device(int device, std::size_t devices, const std::string& who) noexcept {
+  if (device >= -1 && device < static_cast<int>(devices)) return {};
+  return guarded(who, [&] {
+    return status(errc::invalid_value,
+                  base::cat(who, " cannot run a node at device ", device, "; the machine has ",
+                            devices, ", and -1 means its host side"));
+  });
+}
 
 graph_shape::graph_shape() : serial_(next_serial()) {}
 
@@ -68,9 +77,9 @@ result<graph_node> graph_shape::add(node_kind kind, int place, node_span after,
   return graph_node{name};
 }
 
-result<graph_node> graph_shape::add_child(const graph_shape& child, node_span after,
+result<graph_node> graph_shape::add_child(std::shared_ptr<const graph_shape> child, node_span after,
                                           const std::string& who) {
-  children_.push_back(std::make_shared<const graph_shape>(child));
+  children_.push_back(std::move(child));
   result<graph_node> added = add(node_kind::child, -1, after, who);
   if (!added) children_.pop_back();
   return added;

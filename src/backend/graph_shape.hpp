@@ -33,6 +33,9 @@ inline constexpr std::array<const char*, 5> node_kind_names{"kernel", "copy", "f
   return std::max(-1, static_cast<int>(what.home));
 }
 
+/// `invalid_value` for what is neither a device nor the host side.
+[[nodiscard]] status check_device(int device, std::size_t devices, const std::string& who) noexcept;
+
 /// Kinds, places and edges, in the order in which nodes were added. Some 12 bytes a node
 /// and 4 an edge in vectors that grow by doubling and keep their room, so that a shape that is used
 /// again allocates only for what it never held, and for the shapes of children. Members that grow
@@ -47,8 +50,8 @@ class graph_shape {
   /// for what is no node of this graph and for a node named twice; `who` begins the text.
   [[nodiscard]] result<graph_node> add(node_kind kind, int place, node_span after,
                                        const std::string& who);
-  [[nodiscard]] result<graph_node> add_child(const graph_shape& child, node_span after,
-                                             const std::string& who);
+  [[nodiscard]] result<graph_node> add_child(std::shared_ptr<const graph_shape> child,
+                                             node_span after, const std::string& who);
 
   /// What `add` says of `after`.
   [[nodiscard]] status check(node_span after, const std::string& who);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <variant>
 
 #include "backend/arena.hpp"
@@ -59,8 +60,9 @@ class lane : public std::enable_shared_from_this<lane> {
   lane(const lane&) = delete;
   lane& operator=(const lane&) = delete;
 
-  /// Takes the operation on success only. Never blocks.
-  virtual status add(operation&& next) = 0;
+  /// Takes the operations on success only, and then all of them. Never blocks.
+  virtual status add_all(std::span<operation> next) = 0;
+  status add(operation&& next) { return add_all(std::span(&next, 1)); }
   /// Whether the position was passed; a lane that nothing drives does a step first. Never blocks.
   virtual bool poll(std::uint64_t position) noexcept = 0;
   /// Blocks until the position was passed (true) or the limit is over.

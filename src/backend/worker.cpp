@@ -2,6 +2,7 @@
 #include "backend/worker.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -21,7 +22,7 @@ worker::worker(std::string who, std::shared_ptr<const void> kept,
                std::atomic<std::uint64_t>* counter)
     : lane(counter), who_(std::move(who)), kept_(std::move(kept)), wake_at_(nobody) {}
 
-status worker::add(operation&& next) {
+status worker::add_all(std::span<operation> next) {
   return guarded(who_, [&]() -> status {
     bool wake = false;
     {
@@ -29,8 +30,10 @@ status worker::add(operation&& next) {
       if (!started_) {
         if (status failed = start_thread(); !failed) return failed;
       }
-      incoming_.push_back(std::move(next));
-      tail_.fetch_add(1, std::memory_order_relaxed);
+      // Finds room for all before it moves the first.
+      incoming_.insert(incoming_.end(), std::move_iterator(next.begin()),
+                       std::move_iterator(next.end()));
+      tail_.fetch_add(next.size(), std::memory_order_relaxed);
       wake = std::exchange(parked_, false);
     }
     if (wake) added_.notify_one();

@@ -21,7 +21,7 @@ class worker final : public lane {
   worker(std::string who, std::shared_ptr<const void> kept,
          std::atomic<std::uint64_t>* counter = nullptr);
 
-  status add(operation&& next) override;
+  status add_all(std::span<operation> next) override;
   bool poll(std::uint64_t position) noexcept override { return passed(position); }
   bool wait_until(std::uint64_t position, time_limit limit) noexcept override;
   void close() noexcept override;

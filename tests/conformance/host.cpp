@@ -11,7 +11,8 @@ const joined host({
     .name = "host",
     .open = backend::host::open,
     .bits = backend::capability_set{capability::runs_jobs, capability::host_memory,
-                                    capability::values, capability::managed, capability::peer},
+                                    capability::values, capability::managed, capability::peer,
+                                    capability::graphs},
     .never_list = {},
     .not_yet_list = {},
     .never_seeded =

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/conformance/promise.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 #include <thread>
@@ -71,6 +74,18 @@ backend::status run_job(backend::queue& on, job_log& log, std::function<void()> 
   // Taken on success only; then it disposes of itself, perhaps already has.
   if (taken) static_cast<void>(made.release());
   return taken;
+}
+
+backend::job& new_job(job_log& log, std::function<void()> body) {
+  return *std::make_unique<counted_job>(log, std::move(body)).release();
+}
+
+int exit_of_child(const std::function<int()>& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body());
+  int ended = 0;
+  waitpid(child, &ended, 0);
+  return WIFEXITED(ended) ? WEXITSTATUS(ended) : 1000 + ended;
 }
 
 bytes random_bytes(std::size_t count, std::uint64_t seed) {

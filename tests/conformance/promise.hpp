@@ -59,6 +59,9 @@ struct job_log {
 /// Queues a job that calls `body` and counts in `log`, which outlives it.
 backend::status run_job(backend::queue& on, job_log& log, std::function<void()> body = {});
 
+/// A job that does the same and disposes of itself when it is called.
+[[nodiscard]] backend::job& new_job(job_log& log, std::function<void()> body = {});
+
 /// A job that stays, for nodes of graphs.
 class static_job final : public backend::job {
  public:
@@ -75,6 +78,9 @@ class static_job final : public backend::job {
  private:
   std::function<void()> body_;
 };
+
+/// Exit code of a child process that runs `body`.
+[[nodiscard]] int exit_of_child(const std::function<int()>& body);
 
 [[nodiscard]] bytes random_bytes(std::size_t count, std::uint64_t seed);
 

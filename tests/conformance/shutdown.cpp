@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The end of queues, machines and processes.
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <string>
@@ -47,15 +46,6 @@ namespace {
 
 using shutdown = promise<>;
 using shutdown_values = promise<capability::values>;
-
-/// Exit code of a child process that runs `body`.
-int exit_of_child(const std::function<int()>& body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(body());
-  int ended = 0;
-  waitpid(child, &ended, 0);
-  return WIFEXITED(ended) ? WEXITSTATUS(ended) : 1000 + ended;
-}
 
 TEST_F(shutdown_values, ClosingAQueueDiscardsTheJobsThatWait) {
   job_log log;

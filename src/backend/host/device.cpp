@@ -5,6 +5,7 @@
 
 #include "backend/guarded.hpp"
 #include "backend/host/event.hpp"
+#include "backend/host/graph.hpp"
 #include "backend/host/queue.hpp"
 #include "backend/missing.hpp"
 
@@ -15,7 +16,7 @@ device::device(std::shared_ptr<machine_state> machine, int index, int queue_hint
       index_(index),
       queue_hint_(queue_hint),
       name_(device_name(index)),
-      who_(base::cat("device ", base::quoted(name_))),
+      who_(machine_state::who_of(index)),
       memory_(machine_->memory.of(index)) {}
 
 result<std::unique_ptr<backend::queue>> device::make_queue() {
@@ -77,8 +78,11 @@ result<std::unique_ptr<program>> device::load(std::span<const std::byte> /*image
   return missing(who_, "load device code", capability::kernels);
 }
 
-result<std::unique_ptr<graph>> device::make_graph() {
-  return missing(who_, "build graphs", capability::graphs);
+result<std::unique_ptr<backend::graph>> device::make_graph() {
+  if (status refused = machine_->gate.pass(call::make_graph, who_); !refused) return refused;
+  return guarded(who_, [&]() -> result<std::unique_ptr<backend::graph>> {
+    return std::unique_ptr<backend::graph>(std::make_unique<graph>(machine_, who_));
+  });
 }
 
 }  // namespace millstream::backend::host

@@ -30,7 +30,7 @@ class device final : public backend::device {
   [[nodiscard]] result<void*> allocate_managed(std::size_t bytes, backend::queue& order) override;
   status release_managed(void* block, std::size_t bytes, backend::queue& order) override;
   [[nodiscard]] result<std::unique_ptr<program>> load(std::span<const std::byte> image) override;
-  [[nodiscard]] result<std::unique_ptr<graph>> make_graph() override;
+  [[nodiscard]] result<std::unique_ptr<backend::graph>> make_graph() override;
 
  private:
   const std::shared_ptr<machine_state> machine_;

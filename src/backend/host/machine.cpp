@@ -18,7 +18,7 @@ namespace millstream::backend::host {
 namespace {
 
 constexpr capability_set bits{capability::runs_jobs, capability::host_memory, capability::values,
-                              capability::managed, capability::peer};
+                              capability::managed,   capability::peer,        capability::graphs};
 
 class machine final : public backend::machine {
  public:
@@ -29,8 +29,10 @@ class machine final : public backend::machine {
     }
   }
   ~machine() override {
-    // In a forked child the scheduler's thread is missing and may have left its mutex locked.
-    if (state_->order != nullptr && !base::forked_child()) state_->order->shut_down();
+    // In a forked child the threads are missing and may have left mutexes locked.
+    if (base::forked_child()) return;
+    state_->nodes.close();  // first, so that no lane is made after the others were shut down
+    if (state_->order != nullptr) state_->order->shut_down();
   }
 
   [[nodiscard]] const std::string& name() const noexcept override { return name_; }
@@ -145,6 +147,7 @@ machine_result open_with(const open_options& options, const host_options& more) 
     if (options.seed) state->order = std::make_shared<scheduler>(*options.seed);
     base::note_machine_opened();
     const int hint = hint_queues(devices.value(), options.seed.has_value());
+    state->node_lanes = static_cast<std::size_t>(hint);
     return std::unique_ptr<backend::machine>(std::make_unique<machine>(state, hint));
   });
 }

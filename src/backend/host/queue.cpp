@@ -6,19 +6,8 @@
 #include "backend/host/event.hpp"
 #include "backend/missing.hpp"
 #include "backend/queue_number.hpp"
-#include "backend/worker.hpp"
 
 namespace millstream::backend::host {
-namespace {
-
-std::shared_ptr<lane> make_lane(const std::shared_ptr<machine_state>& machine,
-                                const std::string& who) {
-  if (machine->order != nullptr) return machine->order->make_lane(who, machine);
-  return std::make_shared<worker>(who, machine);
-}
-
-}  // namespace
-
 queue::queue(std::shared_ptr<machine_state> machine, std::string who, int device)
     : machine_(std::move(machine)),
       who_(std::move(who)),
@@ -47,23 +36,16 @@ queue::~queue() {
 
 status queue::copy(const copy_request& request) {
   if (status refused = machine_->gate.pass(call::copy, who_); !refused) return refused;
-  auto spans = check_copy(request, who_);
-  if (!spans) return spans.take_status();
-  for (const auto& [span, home] : {std::pair{spans.value().to, request.to_home},
-                                   std::pair{spans.value().from, request.from_home}}) {
-    if (status misplaced = machine_->check_home(span, home, who_); !misplaced) return misplaced;
-  }
-  return spans.value().to.empty() ? status{} : lane_->add(request);
+  auto any = machine_->check(request, who_);
+  if (!any) return any.take_status();
+  return any.value() ? lane_->add(request) : status{};
 }
 
 status queue::fill(const fill_request& request) {
   if (status refused = machine_->gate.pass(call::fill, who_); !refused) return refused;
-  auto span = check_fill(request, who_);
-  if (!span) return span.take_status();
-  if (status misplaced = machine_->check_home(span.value(), request.home, who_); !misplaced) {
-    return misplaced;
-  }
-  return span.value().empty() ? status{} : lane_->add(request);
+  auto any = machine_->check(request, who_);
+  if (!any) return any.take_status();
+  return any.value() ? lane_->add(request) : status{};
 }
 
 status queue::run(job& work) {

@@ -28,6 +28,7 @@ class queue final : public backend::queue {
   status record(backend::event& mark) override;
   status wait(backend::event& mark) override;
 
+  [[nodiscard]] const std::shared_ptr<lane>& where() const noexcept { return lane_; }
   /// Gives a block back at this queue's turn.
   status release(arena& from, void* block, std::size_t bytes);
 

@@ -2,6 +2,7 @@
 #include "backend/host/scheduler.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "backend/guarded.hpp"
@@ -31,14 +32,32 @@ std::shared_ptr<lane> scheduler::make_lane(std::string who, std::shared_ptr<cons
   return made;
 }
 
-void scheduler::add(seeded_lane& to, operation&& next) {
+bool scheduler::add(seeded_lane& to, std::span<operation> next) {
   const std::scoped_lock hold(mutex_);
-  to.pending_.push_back(std::move(next));
-  to.tail_.fetch_add(1, std::memory_order_relaxed);
-  if (somebody_waits()) {
-    work_.notify_one();
-    passed_.notify_all();  // a nested wait that found nothing to do
-  }
+  if (to.closed_) return false;
+  // Finds room for all before it moves the first.
+  to.pending_.insert(to.pending_.end(), std::move_iterator(next.begin()),
+                     std::move_iterator(next.end()));
+  to.tail_.fetch_add(next.size(), std::memory_order_relaxed);
+  notify_waiters();
+  return true;
+}
+
+void scheduler::notify_waiters() noexcept {
+  if (!somebody_waits()) return;
+  work_.notify_one();
+  passed_.notify_all();  // a nested wait that found nothing to do
+}
+
+std::uint64_t scheduler::choose(std::uint64_t choices) noexcept {
+  const std::scoped_lock hold(mutex_);
+  return random_.uniform(choices);
+}
+
+void scheduler::wake() noexcept {
+  const std::scoped_lock hold(mutex_);
+  work_.notify_one();
+  passed_.notify_all();
 }
 
 bool scheduler::somebody_waits() const noexcept {
@@ -207,10 +226,12 @@ seeded_lane::seeded_lane(std::shared_ptr<scheduler> of, std::string who,
                          std::shared_ptr<const void> kept)
     : scheduler_(std::move(of)), who_(std::move(who)), kept_(std::move(kept)) {}
 
-status seeded_lane::add(operation&& next) {
+status seeded_lane::add_all(std::span<operation> next) {
   return guarded(who_, [&]() -> status {
-    scheduler_->add(*this, std::move(next));
-    return {};
+    if (scheduler_->add(*this, next)) return {};
+    return {errc::usage, base::cat(who_,
+                                   " cannot queue work after its machine was closed; keep the "
+                                   "machine as long as it is used")};
   });
 }
 

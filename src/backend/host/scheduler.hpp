@@ -33,6 +33,10 @@ class scheduler : public std::enable_shared_from_this<scheduler> {
   explicit scheduler(std::uint64_t seed) : random_(seed) {}
 
   [[nodiscard]] std::shared_ptr<lane> make_lane(std::string who, std::shared_ptr<const void> kept);
+  /// One of `choices`, with equal chances.
+  [[nodiscard]] std::uint64_t choose(std::uint64_t choices) noexcept;
+  /// Something was passed that no step of a lane passed.
+  void wake() noexcept;
   /// The machine is closed: jobs are discarded and operations forgotten.
   void shut_down() noexcept;
 
@@ -46,13 +50,14 @@ class scheduler : public std::enable_shared_from_this<scheduler> {
     waiter* next;
   };
 
-  void add(seeded_lane& to, operation&& next);
+  [[nodiscard]] bool add(seeded_lane& to, std::span<operation> next);
   bool poll(const lane& behind, std::uint64_t position) noexcept;
   bool wait_until(const lane& behind, std::uint64_t position, time_limit limit) noexcept;
   void close(seeded_lane& gone) noexcept;
 
   // All below are called with the mutex held; `step` lets go of it while a job runs.
   [[nodiscard]] bool somebody_waits() const noexcept;
+  void notify_waiters() noexcept;
   void remove(const waiter& gone) noexcept;
   [[nodiscard]] lane_ref pick() noexcept;
   [[nodiscard]] bool may_start(const seeded_lane& candidate) const noexcept;
@@ -81,7 +86,8 @@ class seeded_lane final : public lane {
  public:
   seeded_lane(std::shared_ptr<scheduler> of, std::string who, std::shared_ptr<const void> kept);
 
-  status add(operation&& next) override;
+  /// Refused once the lane is closed.
+  status add_all(std::span<operation> next) override;
   bool poll(std::uint64_t position) noexcept override;
   bool wait_until(std::uint64_t position, time_limit limit) noexcept override;
   void close() noexcept override;

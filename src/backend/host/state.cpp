@@ -2,8 +2,11 @@
 #include "backend/host/state.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "backend/guarded.hpp"
+#include "backend/request.hpp"
+#include "backend/worker.hpp"
 
 namespace millstream::backend::host {
 namespace {
@@ -45,6 +48,35 @@ status machine_state::check_home(const byte_span& span, memory_home home,
                   base::cat(who, " cannot touch ", span.past - span.first, " bytes as ",
                             describe(home), ", which do not lie there; name the right home"));
   });
+}
+
+result<bool> machine_state::check(const copy_request& request,
+                                  const std::string& who) const noexcept {
+  auto spans = check_copy(request, who);
+  if (!spans) return spans.take_status();
+  for (const auto& [span, home] : {std::pair{spans.value().to, request.to_home},
+                                   std::pair{spans.value().from, request.from_home}}) {
+    if (status misplaced = check_home(span, home, who); !misplaced) return misplaced;
+  }
+  return !spans.value().to.empty();
+}
+
+result<bool> machine_state::check(const fill_request& request,
+                                  const std::string& who) const noexcept {
+  auto span = check_fill(request, who);
+  if (!span) return span.take_status();
+  if (status misplaced = check_home(span.value(), request.home, who); !misplaced) return misplaced;
+  return !span.value().empty();
+}
+
+std::string machine_state::who_of(int device) {
+  return base::cat("device ", base::quoted(device_name(device)));
+}
+
+std::shared_ptr<lane> make_lane(const std::shared_ptr<machine_state>& machine,
+                                const std::string& who) {
+  if (machine->order != nullptr) return machine->order->make_lane(who, machine);
+  return std::make_shared<worker>(who, machine);
 }
 
 std::string device_name(int device) {

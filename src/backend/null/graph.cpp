@@ -109,6 +109,9 @@ result<graph_node> graph::add_host(job& what, int device, node_span after) {
   if (device >= 0 && !machine_->runs_jobs) {
     return missing(who_, "run jobs in graphs", capability::runs_jobs);
   }
+  if (status wrong = check_device(device, machine_->memory.devices.size(), who_); !wrong) {
+    return wrong;
+  }
   return guarded(who_, [&] {
     what_.jobs.push_back(&what);
     result<graph_node> added = add(node_kind::host, device, after);
@@ -121,7 +124,8 @@ result<graph_node> graph::add_child(const backend::graph& child, node_span after
   if (status refused = enter(call::graph_add); !refused) return refused;
   return guarded(who_, [&]() -> result<graph_node> {
     const recording& inner = static_cast<const graph&>(child).what_;
-    result<graph_node> added = what_.shape.add_child(inner.shape, after, who_);
+    result<graph_node> added =
+        what_.shape.add_child(std::make_shared<const graph_shape>(inner.shape), after, who_);
     if (!added) return added;
     what_.jobs.insert(what_.jobs.end(), inner.jobs.begin(), inner.jobs.end());
     machine_->gate.note(node_call(node_kind::child));

@@ -96,7 +96,7 @@ TEST(GraphShape, SaysWhereTwoDiffer) {
 TEST(GraphShape, ChildrenAreComparedToo) {
   const auto with_child = [](const graph_shape& child) {
     graph_shape made;
-    EXPECT_TRUE(made.add_child(child, {}, who).ok());
+    EXPECT_TRUE(made.add_child(std::make_shared<const graph_shape>(child), {}, who).ok());
     return made;
   };
   const graph_shape one = with_child(pair(node_kind::copy, node_kind::fill, true));
