@@ -176,6 +176,45 @@ MILLSTREAM_FIELD(graph_edge, from_port, CUgraphEdgeData, from_port);
 MILLSTREAM_FIELD(graph_edge, to_port, CUgraphEdgeData, to_port);
 MILLSTREAM_FIELD(graph_edge, type, CUgraphEdgeData, type);
 
+MILLSTREAM_STRUCT(kernel_node, CUDA_KERNEL_NODE_PARAMS_v2);
+MILLSTREAM_FIELD(kernel_node, entry, CUDA_KERNEL_NODE_PARAMS_v2, func);
+MILLSTREAM_FIELD(kernel_node, grid_x, CUDA_KERNEL_NODE_PARAMS_v2, gridDimX);
+MILLSTREAM_FIELD(kernel_node, grid_y, CUDA_KERNEL_NODE_PARAMS_v2, gridDimY);
+MILLSTREAM_FIELD(kernel_node, grid_z, CUDA_KERNEL_NODE_PARAMS_v2, gridDimZ);
+MILLSTREAM_FIELD(kernel_node, block_x, CUDA_KERNEL_NODE_PARAMS_v2, blockDimX);
+MILLSTREAM_FIELD(kernel_node, block_y, CUDA_KERNEL_NODE_PARAMS_v2, blockDimY);
+MILLSTREAM_FIELD(kernel_node, block_z, CUDA_KERNEL_NODE_PARAMS_v2, blockDimZ);
+MILLSTREAM_FIELD(kernel_node, shared_bytes, CUDA_KERNEL_NODE_PARAMS_v2, sharedMemBytes);
+MILLSTREAM_FIELD(kernel_node, parameters, CUDA_KERNEL_NODE_PARAMS_v2, kernelParams);
+MILLSTREAM_FIELD(kernel_node, extra, CUDA_KERNEL_NODE_PARAMS_v2, extra);
+MILLSTREAM_FIELD(kernel_node, of_library, CUDA_KERNEL_NODE_PARAMS_v2, kern);
+MILLSTREAM_FIELD(kernel_node, in, CUDA_KERNEL_NODE_PARAMS_v2, ctx);
+
+MILLSTREAM_STRUCT(fill_node, CUDA_MEMSET_NODE_PARAMS_v1);
+MILLSTREAM_FIELD(fill_node, to, CUDA_MEMSET_NODE_PARAMS_v1, dst);
+MILLSTREAM_FIELD(fill_node, pitch, CUDA_MEMSET_NODE_PARAMS_v1, pitch);
+MILLSTREAM_FIELD(fill_node, value, CUDA_MEMSET_NODE_PARAMS_v1, value);
+MILLSTREAM_FIELD(fill_node, element_bytes, CUDA_MEMSET_NODE_PARAMS_v1, elementSize);
+MILLSTREAM_FIELD(fill_node, width, CUDA_MEMSET_NODE_PARAMS_v1, width);
+MILLSTREAM_FIELD(fill_node, height, CUDA_MEMSET_NODE_PARAMS_v1, height);
+
+MILLSTREAM_STRUCT(host_node, CUDA_HOST_NODE_PARAMS_v1);
+MILLSTREAM_FIELD(host_node, call, CUDA_HOST_NODE_PARAMS_v1, fn);
+MILLSTREAM_FIELD(host_node, data, CUDA_HOST_NODE_PARAMS_v1, userData);
+
+MILLSTREAM_STRUCT(graph_update_info, CUgraphExecUpdateResultInfo);
+MILLSTREAM_FIELD(graph_update_info, result, CUgraphExecUpdateResultInfo, result);
+MILLSTREAM_FIELD(graph_update_info, node, CUgraphExecUpdateResultInfo, errorNode);
+MILLSTREAM_FIELD(graph_update_info, from, CUgraphExecUpdateResultInfo, errorFromNode);
+
+MILLSTREAM_STRUCT(graph_instantiate_parameters, CUDA_GRAPH_INSTANTIATE_PARAMS);
+MILLSTREAM_FIELD(graph_instantiate_parameters, flags, CUDA_GRAPH_INSTANTIATE_PARAMS, flags);
+MILLSTREAM_FIELD(graph_instantiate_parameters, upload_on, CUDA_GRAPH_INSTANTIATE_PARAMS,
+                 hUploadStream);
+MILLSTREAM_FIELD(graph_instantiate_parameters, error_node, CUDA_GRAPH_INSTANTIATE_PARAMS,
+                 hErrNode_out);
+MILLSTREAM_FIELD(graph_instantiate_parameters, result, CUDA_GRAPH_INSTANTIATE_PARAMS, result_out);
+
 MILLSTREAM_STRUCT(multiprocessor_resource, CUdevSmResource);
 MILLSTREAM_FIELD(multiprocessor_resource, count, CUdevSmResource, smCount);
 MILLSTREAM_FIELD(multiprocessor_resource, smallest_part, CUdevSmResource, minSmPartitionSize);
@@ -337,6 +376,47 @@ MILLSTREAM_NUMBER(jit_option::info_log_buffer, CU_JIT_INFO_LOG_BUFFER);
 MILLSTREAM_NUMBER(jit_option::info_log_buffer_bytes, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES);
 MILLSTREAM_NUMBER(jit_option::error_log_buffer, CU_JIT_ERROR_LOG_BUFFER);
 MILLSTREAM_NUMBER(jit_option::error_log_buffer_bytes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+
+MILLSTREAM_NUMBER(capture_dependencies_flags::add, CU_STREAM_ADD_CAPTURE_DEPENDENCIES);
+MILLSTREAM_NUMBER(capture_dependencies_flags::set, CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+
+MILLSTREAM_NUMBER(node_type::launch, CU_GRAPH_NODE_TYPE_KERNEL);
+MILLSTREAM_NUMBER(node_type::copy, CU_GRAPH_NODE_TYPE_MEMCPY);
+MILLSTREAM_NUMBER(node_type::fill, CU_GRAPH_NODE_TYPE_MEMSET);
+MILLSTREAM_NUMBER(node_type::host, CU_GRAPH_NODE_TYPE_HOST);
+MILLSTREAM_NUMBER(node_type::child, CU_GRAPH_NODE_TYPE_GRAPH);
+MILLSTREAM_NUMBER(node_type::empty, CU_GRAPH_NODE_TYPE_EMPTY);
+MILLSTREAM_NUMBER(node_type::wait_event, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+MILLSTREAM_NUMBER(node_type::record_event, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+MILLSTREAM_NUMBER(node_type::memory_allocation, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+MILLSTREAM_NUMBER(node_type::memory_free, CU_GRAPH_NODE_TYPE_MEM_FREE);
+MILLSTREAM_NUMBER(node_type::memory_words, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP);
+MILLSTREAM_NUMBER(node_type::conditional, CU_GRAPH_NODE_TYPE_CONDITIONAL);
+
+MILLSTREAM_NUMBER(graph_update_result::success, CU_GRAPH_EXEC_UPDATE_SUCCESS);
+MILLSTREAM_NUMBER(graph_update_result::error, CU_GRAPH_EXEC_UPDATE_ERROR);
+MILLSTREAM_NUMBER(graph_update_result::topology_changed,
+                  CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED);
+MILLSTREAM_NUMBER(graph_update_result::node_type_changed,
+                  CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED);
+MILLSTREAM_NUMBER(graph_update_result::function_changed,
+                  CU_GRAPH_EXEC_UPDATE_ERROR_FUNCTION_CHANGED);
+MILLSTREAM_NUMBER(graph_update_result::parameters_changed,
+                  CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED);
+MILLSTREAM_NUMBER(graph_update_result::not_supported, CU_GRAPH_EXEC_UPDATE_ERROR_NOT_SUPPORTED);
+MILLSTREAM_NUMBER(graph_update_result::unsupported_function_change,
+                  CU_GRAPH_EXEC_UPDATE_ERROR_UNSUPPORTED_FUNCTION_CHANGE);
+MILLSTREAM_NUMBER(graph_update_result::attributes_changed,
+                  CU_GRAPH_EXEC_UPDATE_ERROR_ATTRIBUTES_CHANGED);
+
+MILLSTREAM_NUMBER(graph_instantiate_result::success, CUDA_GRAPH_INSTANTIATE_SUCCESS);
+MILLSTREAM_NUMBER(graph_instantiate_result::error, CUDA_GRAPH_INSTANTIATE_ERROR);
+MILLSTREAM_NUMBER(graph_instantiate_result::invalid_structure,
+                  CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE);
+MILLSTREAM_NUMBER(graph_instantiate_result::node_operation_not_supported,
+                  CUDA_GRAPH_INSTANTIATE_NODE_OPERATION_NOT_SUPPORTED);
+MILLSTREAM_NUMBER(graph_instantiate_result::multiple_contexts_not_supported,
+                  CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED);
 
 MILLSTREAM_NUMBER(launch_attribute_id::cooperative, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
 MILLSTREAM_NUMBER(launch_attribute_id::cluster_dimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);

@@ -93,6 +93,7 @@ using library = struct library_object*;
 using kernel = struct kernel_object*;
 using graph = struct graph_object*;
 using graph_node = struct graph_node_object*;
+using executable_graph = struct executable_graph_object*;
 using memory_pool = struct memory_pool_object*;
 using array = struct array_object*;
 using green_context = struct green_context_object*;
@@ -149,6 +150,41 @@ enum class write_value_flags : std::uint32_t { none = 0 };
 
 enum class capture_mode : std::uint32_t { global = 0, thread_local_mode = 1, relaxed = 2 };
 enum class capture_status : std::uint32_t { none = 0, active = 1, invalidated = 2 };
+
+enum class capture_dependencies_flags : std::uint32_t { add = 0, set = 1 };
+
+enum class node_type : std::uint32_t {
+  launch = 0,
+  copy = 1,
+  fill = 2,
+  host = 3,
+  child = 4,
+  empty = 5,
+  wait_event = 6,
+  record_event = 7,
+  memory_allocation = 10,
+  memory_free = 11,
+  memory_words = 12,
+  conditional = 13,
+};
+enum class graph_update_result : std::uint32_t {
+  success = 0,
+  error = 1,
+  topology_changed = 2,
+  node_type_changed = 3,
+  function_changed = 4,
+  parameters_changed = 5,
+  not_supported = 6,
+  unsupported_function_change = 7,
+  attributes_changed = 8,
+};
+enum class graph_instantiate_result : std::uint32_t {
+  success = 0,
+  error = 1,
+  invalid_structure = 2,
+  node_operation_not_supported = 3,
+  multiple_contexts_not_supported = 4,
+};
 
 enum class jit_option : std::uint32_t {
   info_log_buffer = 3,
@@ -335,6 +371,48 @@ struct graph_edge {
   unsigned char to_port;
   unsigned char type;
   unsigned char reserved[5];
+};
+
+struct kernel_node {
+  function entry;
+  std::uint32_t grid_x;
+  std::uint32_t grid_y;
+  std::uint32_t grid_z;
+  std::uint32_t block_x;
+  std::uint32_t block_y;
+  std::uint32_t block_z;
+  std::uint32_t shared_bytes;
+  void** parameters;
+  void** extra;
+  kernel of_library;  ///< looked at where there is no entry
+  context in;         ///< likewise
+};
+
+struct fill_node {
+  device_pointer to;
+  std::size_t pitch;
+  std::uint32_t value;
+  std::uint32_t element_bytes;
+  std::size_t width;  ///< in elements
+  std::size_t height;
+};
+
+struct host_node {
+  host_function call;
+  void* data;
+};
+
+struct graph_update_info {
+  graph_update_result result;
+  graph_node node;
+  graph_node from;
+};
+
+struct graph_instantiate_parameters {
+  std::uint64_t flags;
+  stream upload_on;
+  graph_node error_node;
+  graph_instantiate_result result;
 };
 
 struct multiprocessor_resource {

@@ -1,13 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/graph.hpp"
 
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <utility>
 
+#include "backend/cuda/executable.hpp"
 #include "backend/cuda/queue.hpp"
+#include "backend/guarded.hpp"
 #include "backend/missing.hpp"
 #include "base/text.hpp"
 
 namespace millstream::backend::cuda {
+namespace {
+
+/// A file that the driver can write to by name; removed at the end.
+class passing_file {
+ public:
+  passing_file() {
+    const int file = mkstemp(name_.data());
+    if (file < 0) return;
+    close(file);
+    is_there_ = true;
+  }
+  ~passing_file() {
+    if (is_there_) unlink(name_.c_str());
+  }
+  passing_file(const passing_file&) = delete;
+  passing_file& operator=(const passing_file&) = delete;
+
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] bool is_there() const noexcept { return is_there_; }
+  [[nodiscard]] std::string text() const {
+    std::ifstream file(name_);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+ private:
+  std::string name_ = (std::filesystem::temp_directory_path() / "millstream-graph-XXXXXX").string();
+  bool is_there_ = false;
+};
+
+}  // namespace
 
 result<std::unique_ptr<graph>> graph::make(std::shared_ptr<device_state> on) {
   abi::graph made = nullptr;
@@ -18,91 +56,97 @@ result<std::unique_ptr<graph>> graph::make(std::shared_ptr<device_state> on) {
 }
 
 graph::graph(std::shared_ptr<device_state> on, abi::graph raw)
-    : on_(std::move(on)), alive_(on_->machine().live), raw_(raw) {}
+    : on_(std::move(on)), alive_(on_->machine().live), raw_(raw), bodies_(raw) {}
 
 graph::~graph() {
-  if (!base::forked_child()) on_->api()->cuGraphDestroy(raw_);
+  if (base::forked_child()) return;
+  bodies_.abandon();
+  const relaxed_capture allowed(on_->api());
+  on_->api()->cuGraphDestroy(raw_);
 }
 
-result<graph_node> graph::add_kernel(const launch_request& /*what*/, node_span /*after*/) {
-  return missing(on_->who(), "build graphs", capability::graphs);
+status graph::enter(capability wanted) const {
+  if (base::forked_child()) return call_gate::refuse_child(on_->who());
+  if (!on_->machine().bits.has(wanted)) return missing(on_->who(), "use graphs", wanted);
+  if (status refused = on_->open(); !refused) return refused;
+  return guarded(on_->who(), [&] { return bodies_.failure(); });
 }
-result<graph_node> graph::add_copy(const copy_request& /*what*/, node_span /*after*/) {
-  return missing(on_->who(), "build graphs", capability::graphs);
-}
-result<graph_node> graph::add_fill(const fill_request& /*what*/, node_span /*after*/) {
-  return missing(on_->who(), "build graphs", capability::graphs);
-}
-result<graph_node> graph::add_host(job& /*what*/, int /*device*/, node_span /*after*/) {
-  return missing(on_->who(), "build graphs", capability::graphs);
-}
-result<graph_node> graph::add_child(const backend::graph& /*child*/, node_span /*after*/) {
-  return missing(on_->who(), "build graphs", capability::graphs);
-}
-std::size_t graph::node_count() const noexcept {
-  return 0;
-}
-result<std::unique_ptr<executable_graph>> graph::instantiate() {
-  return missing(on_->who(), "launch graphs", capability::graphs);
-}
-status graph::update(executable_graph& /*target*/) {
-  return missing(on_->who(), "launch graphs", capability::graphs);
-}
-result<std::string> graph::dot() const {
-  return missing(on_->who(), "draw graphs", capability::graphs);
+
+status graph::check_whole() const {
+  if (!bodies_.is_open()) return {};
+  return guarded(on_->who(), [&] {
+    return status(errc::usage,
+                  base::cat(on_->who(),
+                            " cannot use a graph while a body is recorded into it; end "
+                            "the body first"));
+  });
 }
 
 status graph::begin_body(backend::queue& on, node_span after) {
-  const stream& captured = *static_cast<any_queue&>(on).native();
-  const context_guard in(captured.on.api(), captured.on.context());
-  const abi::result answer = captured.on.api()->cuStreamBeginCaptureToGraph(
-      captured.raw, raw_, reinterpret_cast<const abi::graph_node*>(after.data()), nullptr,
-      after.size(), abi::capture_mode::relaxed);
-  if (status failed = captured.on.check("begin to capture a stream", answer); !failed) {
-    return failed;
-  }
-  static_cast<any_queue&>(on).native()->expect_capture();
-  return {};
-}
-
-// The nodes behind which the next operation would be put.
-result<node_list> graph::ends_of(const stream& on) {
-  auto now = abi::capture_status::none;
-  abi::graph into = nullptr;
-  const abi::graph_node* ends = nullptr;
-  const abi::graph_edge* edges = nullptr;
-  std::size_t count = 0;
-  std::uint64_t id = 0;
-  const abi::result answer =
-      on.on.api()->cuStreamGetCaptureInfo(on.raw, &now, &id, &into, &ends, &edges, &count);
-  if (status failed = on.on.check("look at a capture", answer); !failed) return failed;
-  if (now == abi::capture_status::active && into == raw_) {
-    node_list found;
-    for (std::size_t i = 0; i < count; ++i)
-      found.push_back(graph_node{reinterpret_cast<std::uintptr_t>(ends[i])});
-    return found;
-  }
-  return status(errc::usage,
-                base::cat(on.on.who(), " is not recording into this graph",
-                          now == abi::capture_status::invalidated
-                              ? " any more: a call that cannot be recorded spoilt it; leave the "
-                                "call out of the body"
-                              : "; begin the recording first"));
+  if (status refused = enter(capability::capture_to_graph); !refused) return refused;
+  return guarded(on_->who(), [&]() -> status {
+    stream* const native = static_cast<any_queue&>(on).native();
+    if (native == nullptr) {
+      return {errc::unsupported,
+              base::cat(on_->who(),
+                        " cannot record a queue of the host side; add its jobs to the "
+                        "graph as host functions")};
+    }
+    return bodies_.begin(*native, after);
+  });
 }
 
 status graph::end_body(backend::queue& on, node_list& last) {
   last.clear();
-  const stream& captured = *static_cast<any_queue&>(on).native();
-  const context_guard in(captured.on.api(), captured.on.context());
-  auto ends = ends_of(captured);
-  abi::graph into = nullptr;
-  const abi::result answer = captured.on.api()->cuStreamEndCapture(captured.raw, &into);
-  if (!ends) return ends.take_status();
-  if (status failed = captured.on.check("end the capture of a stream", answer); !failed) {
-    return failed;
-  }
-  last = std::move(ends.value());
-  return {};
+  if (base::forked_child()) return call_gate::refuse_child(on_->who());
+  return guarded(on_->who(), [&]() -> status {
+    stream* const native = static_cast<any_queue&>(on).native();
+    if (native == nullptr) {
+      return {errc::usage,
+              base::cat(on_->who(), " cannot end a body that was not begun; begin it first")};
+    }
+    return bodies_.end(*native, last);
+  });
+}
+
+std::size_t graph::node_count() const noexcept {
+  const bool may_ask = !base::forked_child() && on_->machine().bits.has(capability::graphs);
+  return may_ask ? count_nodes(on_->api(), raw_) : 0;
+}
+
+result<std::unique_ptr<executable_graph>> graph::instantiate() {
+  using answer = result<std::unique_ptr<executable_graph>>;
+  if (status refused = enter(capability::graphs); !refused) return refused;
+  if (status open = check_whole(); !open) return open;
+  return guarded(on_->who(), [&]() -> answer {
+    auto made = executable::make(on_, raw_, calls_);
+    if (!made) return made.take_status();
+    return std::unique_ptr<executable_graph>(std::move(made.value()));
+  });
+}
+
+status graph::update(executable_graph& target) {
+  if (status refused = enter(capability::graphs); !refused) return refused;
+  if (status open = check_whole(); !open) return open;
+  return guarded(on_->who(), [&] { return static_cast<executable&>(target).update(raw_, calls_); });
+}
+
+result<std::string> graph::dot() const {
+  if (status refused = enter(capability::graphs); !refused) return refused;
+  return guarded(on_->who(), [&]() -> result<std::string> {
+    const passing_file file;
+    if (!file.is_there()) {
+      return status(
+          errc::unavailable,
+          base::cat(on_->who(), " cannot draw a graph: the file ", base::quoted(file.name()),
+                    " cannot be made; set TMPDIR to a folder that can be written"));
+    }
+    constexpr std::uint32_t short_form = 0;
+    const abi::result answer =
+        on_->api()->cuGraphDebugDotPrint(raw_, file.name().c_str(), short_form);
+    if (status failed = on_->check("draw a graph", answer); !failed) return failed;
+    return file.text();
+  });
 }
 
 }  // namespace millstream::backend::cuda

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A graph that streams are captured into.
+/// Graphs of the driver, made node by node and by recording bodies.
 #pragma once
 
 #include <memory>
-#include <vector>
 
+#include "backend/cuda/graph_body.hpp"
+#include "backend/cuda/host_call.hpp"
+#include "backend/cuda/shape.hpp"
 #include "backend/cuda/state.hpp"
-#include "backend/cuda/stream.hpp"
 #include "backend/graph.hpp"
 
 namespace millstream::backend::cuda {
 
-/// Serves captures (capability::capture_to_graph), one at a time; everything else is `unsupported`.
-/// Not destroyed during a capture.
+/// A kernel, a copy, a fill or a host function is one node of the driver each. What one node cannot
+/// express (a block whose rows have no common distance, a pattern that is no word) is one child
+/// graph.
 class graph final : public backend::graph {
  public:
   [[nodiscard]] static result<std::unique_ptr<graph>> make(std::shared_ptr<device_state> on);
@@ -32,11 +34,31 @@ class graph final : public backend::graph {
   [[nodiscard]] result<std::string> dot() const override;
 
  private:
-  [[nodiscard]] result<node_list> ends_of(const stream& on);
+  template <class Body>
+  result<graph_node> add(Body&& body);
+  status enter(capability wanted) const;
+  status check_whole() const;
+  /// The answer to an attempt to add a node, which is looked at after the attempt.
+  result<graph_node> added(std::string_view what, abi::result answer,
+                           const abi::graph_node& node) const;
+  status set_attributes(const launch_request& what, abi::graph_node node);
+  [[nodiscard]] result<device_state*> device_for(memory_home to, memory_home from) const;
+  [[nodiscard]] result<graph_node> add_empty(node_span after);
+  [[nodiscard]] result<graph_node> add_block(const copy_request& what, node_span after);
+  [[nodiscard]] result<graph_node> add_words(const fill_request& what, const fill_shape& shape,
+                                             node_span after);
+  [[nodiscard]] result<graph_node> add_pattern(const fill_request& what, const fill_shape& shape,
+                                               node_span after);
+  [[nodiscard]] result<graph_node> add_call(host_call::work what, node_span after);
+  template <class Body>
+  result<graph_node> add_parts(std::string_view what, node_span after, Body&& body);
+  [[nodiscard]] status refuse_child_graph(const graph& child, abi::result answer) const;
 
   const std::shared_ptr<device_state> on_;
   const live_mark alive_;
   const abi::graph raw_;
+  host_calls calls_;  // of the host nodes, of children too
+  body_recorder bodies_;
 };
 
 }  // namespace millstream::backend::cuda

@@ -61,6 +61,10 @@ status kernel::check(const device_state& on, const launch_request& request) cons
             base::cat(on.who(), " cannot launch kernel ", base::quoted(name_),
                       ", which was loaded for another device; load it here too")};
   }
+  return check_arguments(on, request);
+}
+
+status kernel::check_arguments(const device_state& on, const launch_request& request) const {
   if (argument_bytes_ != unknown_size && argument_bytes_ != request.arguments.size()) {
     return {errc::invalid_value,
             base::cat(on.who(), " cannot launch kernel ", base::quoted(name_), " with ",

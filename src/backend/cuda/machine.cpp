@@ -224,7 +224,17 @@ capability_set ask_bits(const machine_state& state) noexcept {
   bits.set(capability::capture_to_graph,
            api->cuStreamBeginCaptureToGraph != nullptr && api->cuStreamGetCaptureInfo != nullptr &&
                api->cuStreamEndCapture != nullptr && api->cuGraphCreate != nullptr &&
-               api->cuGraphDestroy != nullptr && api->cuGraphAddEmptyNode != nullptr);
+               api->cuGraphDestroy != nullptr && api->cuStreamUpdateCaptureDependencies != nullptr);
+  bits.set(capability::graphs,
+           api->cuGraphCreate != nullptr && api->cuGraphDestroy != nullptr &&
+               api->cuGraphAddKernelNode != nullptr && api->cuGraphAddMemcpyNode != nullptr &&
+               api->cuGraphAddMemsetNode != nullptr && api->cuGraphAddHostNode != nullptr &&
+               api->cuGraphAddChildGraphNode != nullptr && api->cuGraphAddEmptyNode != nullptr &&
+               api->cuGraphKernelNodeSetAttribute != nullptr &&
+               api->cuGraphDestroyNode != nullptr && api->cuGraphGetNodes != nullptr &&
+               api->cuGraphNodeGetType != nullptr && api->cuGraphDebugDotPrint != nullptr &&
+               api->cuGraphInstantiateWithParams != nullptr && api->cuGraphExecUpdate != nullptr &&
+               api->cuGraphLaunch != nullptr && api->cuGraphExecDestroy != nullptr);
   bits.set(capability::vmm,
            api->cuMemAddressReserve != nullptr && api->cuMemAddressFree != nullptr &&
                api->cuMemCreate != nullptr && api->cuMemRelease != nullptr &&

@@ -25,7 +25,10 @@ class kernel final : public backend::kernel {
   kernel(device_state& on, program* of, std::string name, abi::function entry);
   [[nodiscard]] const std::string& name() const noexcept override { return name_; }
   [[nodiscard]] abi::function entry() const noexcept { return entry_; }
-  /// `invalid_value` where it is launched on another device or with other arguments than it takes.
+  /// Where it runs.
+  [[nodiscard]] abi::context context() const noexcept { return context_; }
+  /// `invalid_value` for other arguments than it takes, and where it is launched on another device.
+  status check_arguments(const device_state& on, const launch_request& request) const;
   status check(const device_state& on, const launch_request& request) const;
   /// Called for each launch, before it is queued.
   void note_launch(const std::shared_ptr<stream_tail>& on, bool captured);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/cuda/host_call.hpp"
 #include "backend/cuda/host_memory.hpp"
 #include "backend/cuda/program.hpp"
 #include "backend/cuda/stream.hpp"
@@ -32,7 +33,8 @@ device_state::device_state(machine_state& machine, device_home home, device_stat
       home_(std::move(home)),
       whole_(whole),
       who_(base::cat("device ", base::quoted(home_.name))),
-      adopted_(std::make_unique<adopted_kernels>()) {
+      adopted_(std::make_unique<adopted_kernels>()),
+      runner_(std::make_shared<host_runner>("device 'cuda:host'")) {
   if (whole_ != nullptr) return;
   std::size_t total = 0;
   const abi::result answer = api()->cuDeviceTotalMem(&total, home_.ordinal);

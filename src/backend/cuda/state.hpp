@@ -20,6 +20,7 @@ namespace millstream::backend::cuda {
 
 class adopted_kernels;
 class host_memory;
+class host_runner;
 class stream;
 class word_pool;
 struct loaded_module;
@@ -86,6 +87,11 @@ class device_state {
   /// The device whose context this is: the whole one for a partition.
   [[nodiscard]] device_state& root() noexcept { return whole_ ? *whole_ : *this; }
 
+  /// Runs the jobs of graphs that were made here.
+  [[nodiscard]] const std::shared_ptr<host_runner>& runner() noexcept { return root().runner_; }
+  /// A part of a device, which computes for itself.
+  [[nodiscard]] bool is_partition() const noexcept { return whole_ != nullptr; }
+
   /// Entry points of others, launched here.
   [[nodiscard]] adopted_kernels& adopted() noexcept { return *adopted_; }
 
@@ -121,6 +127,7 @@ class device_state {
   std::atomic<bool> lost_{false};
   std::unique_ptr<device_memory> memory_;
   const std::unique_ptr<adopted_kernels> adopted_;
+  const std::shared_ptr<host_runner> runner_;
   abi::context partition_context_ = nullptr;  // written by `open`
   std::mutex partition_mutex_;  // one thread at a time is in it; the driver makes events under it
 

@@ -68,6 +68,8 @@ class stream {
   [[nodiscard]] bool is_idle() noexcept;
   /// The next operations may be captured.
   void expect_capture() noexcept { may_capture_ = true; }
+  /// A capture that we began has ended.
+  void capture_ended() noexcept { may_capture_ = of == owner::caller; }
   /// No operation follows; the caller may destroy a stream of theirs after this.
   void leave() noexcept;
   /// It is idle: destroys the stream, if it is ours, and gives memory back.

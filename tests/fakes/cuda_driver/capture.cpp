@@ -2,7 +2,6 @@
 #include "tests/fakes/cuda_driver/capture.hpp"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "tests/fakes/cuda_driver/graph.hpp"
 
@@ -36,26 +35,13 @@ void merge(std::vector<node_ptr>& into, const std::vector<node_ptr>& more) {
     if (std::find(into.begin(), into.end(), one) == into.end()) into.push_back(one);
 }
 
-/// All nodes that the given ones come after, and themselves.
-std::unordered_set<const node_state*> reach(const std::vector<node_ptr>& from) {
-  std::unordered_set<const node_state*> seen;
-  std::vector<const node_state*> open;
-  for (const node_ptr& one : from)
-    open.push_back(one.get());
-  while (!open.empty()) {
-    const node_state* const one = open.back();
-    open.pop_back();
-    if (!seen.insert(one).second) continue;
-    for (const node_ptr& before : one->after)
-      open.push_back(before.get());
-  }
-  return seen;
-}
-
+/// Whatever nothing comes after must be an end of the origin. Nodes that a stream was made to
+/// forget count as joined.
 bool all_joined(const capture_state& what, const stream_state& origin) {
-  const std::unordered_set<const node_state*> joined = reach(origin.capture_tail);
-  return std::all_of(what.made.begin(), what.made.end(),
-                     [&joined](const node_ptr& one) { return joined.count(one.get()) != 0; });
+  std::size_t ends = 0;
+  for (const node_ptr& one : origin.capture_tail)
+    ends += what.unjoined.count(one.get());
+  return ends == what.unjoined.size();
 }
 
 void refuse_spoilt(const capture_state& what) {
@@ -113,11 +99,14 @@ void spoil(capture_state& what) {
   what.invalid = true;
 }
 
-void record_node(call& in, const stream_ptr& on, node_type type, const op_factory& make) {
+void record_node(call& in, const stream_ptr& on, node_work work) {
   capture_state& here = *on->capture;
   refuse_spoilt(here);
-  const node_ptr made = add_node(in, *here.into, type, on->capture_tail, make);
-  here.made.push_back(made);
+  work.fixed = reinterpret_cast<std::uint64_t>(on->owner->handle);
+  const node_ptr made = add_node(in, *here.into, std::move(work), on->capture_tail);
+  for (const node_ptr& before : on->capture_tail)
+    here.unjoined.erase(before.get());
+  here.unjoined.insert(made.get());
   on->capture_tail = {made};
 }
 
@@ -222,10 +211,26 @@ result cuStreamBeginCaptureToGraph(call& in, stream on, graph into, const graph_
                                    const graph_edge* /*edges*/, std::size_t count,
                                    capture_mode mode) {
   require(is_mode(mode));
-  require(count == 0 || after != nullptr);
   const graph_ptr found = graph_of(in, into);
   require(!found->is_captured_into, result::illegal_state);
   begin(in, in.at(on), mode, found, nodes_of(in, *found, after, count), false);
+  return result::success;
+}
+
+result cuStreamUpdateCaptureDependencies(call& in, stream of, graph_node* after,
+                                         const graph_edge* /*edges*/, std::size_t count,
+                                         capture_dependencies_flags how) {
+  require(how == capture_dependencies_flags::add || how == capture_dependencies_flags::set);
+  const stream_ptr here = in.at(of);
+  require(here->capture != nullptr, result::illegal_state);
+  refuse_spoilt(*here->capture);
+  const std::vector<node_ptr> given = nodes_of(in, *here->capture->into, after, count);
+  if (how == capture_dependencies_flags::set) {
+    for (const node_ptr& one : here->capture_tail)
+      here->capture->unjoined.erase(one.get());
+    here->capture_tail.clear();
+  }
+  merge(here->capture_tail, given);
   return result::success;
 }
 

@@ -7,7 +7,7 @@
 namespace fake_cuda {
 
 /// Adds a node behind what the stream has recorded so far. Refuses in a spoilt capture.
-void record_node(call& in, const stream_ptr& on, node_type type, const op_factory& make);
+void record_node(call& in, const stream_ptr& on, node_work work);
 
 /// From now on the capture answers `stream_capture_invalidated`.
 void spoil(capture_state& what);

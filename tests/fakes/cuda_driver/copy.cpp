@@ -6,6 +6,7 @@
 
 #include "tests/fakes/cuda_driver/call.hpp"
 #include "tests/fakes/cuda_driver/device.hpp"
+#include "tests/fakes/cuda_driver/graph.hpp"
 #include "tests/fakes/cuda_driver/memory_view.hpp"
 
 namespace fake_cuda {
@@ -113,6 +114,16 @@ bool waits(const call& in, const copy_plan& plan) {
   return is_host_side(in, plan.to) && is_host_side(in, plan.from);
 }
 
+/// `held` is what the plan refers to.
+op_factory make_runs(const copy_plan& plan, const storage& held, const context_ptr& owner) {
+  return [plan, held, owner] {
+    return make_operation("copy", owner, [plan, held] {
+      run(plan);
+      return turn::done;
+    });
+  };
+}
+
 result start(call& in, const stream_ptr& on, copy_plan plan, must_be to, must_be from) {
   if (plan.what.bytes() == 0) return result::success;
   check(in, plan.to, plan.what, access_flags::read_write, to);
@@ -125,12 +136,7 @@ result start(call& in, const stream_ptr& on, copy_plan plan, must_be to, must_be
     held = take_snapshot(plan);
     must_wait = false;
   }
-  issue(in, on, node_type::copy, [plan, held, owner = on->owner] {
-    return make_operation("copy", owner, [plan, held] {
-      run(plan);
-      return turn::done;
-    });
-  });
+  issue(in, on, node_type::copy, make_runs(plan, held, on->owner));
   if (must_wait) finish(in, on->tail);
   refuse_faulted(*on->owner);
   return result::success;
@@ -230,7 +236,29 @@ context_ptr peer(call& in, context handle, device_pointer where) {
   return found;
 }
 
+/// A side of unified memory is seen from its own device, as in a copy between devices.
+context_ptr seen_by(call& in, memory_type type, device_pointer where, const context_ptr& owner) {
+  const block_ptr named = in.all.memory.find(where);
+  if (type != memory_type::unified || named == nullptr || named->kind != block_kind::device)
+    return owner;
+  const auto primary = in.all.primaries.find(named->device);
+  return primary == in.all.primaries.end() || primary->second == nullptr ? owner : primary->second;
+}
+
 }  // namespace
+
+op_factory make_copy(call& in, const copy_3d& what, const context_ptr& owner) {
+  const extent size{what.width_bytes, what.height, what.depth};
+  require(size.bytes() > 0);
+  const described to = to_side(what, what.to_z, what.to_height);
+  const described from = from_side(what, what.from_z, what.from_height);
+  copy_plan plan{side_of(in, seen_by(in, what.to_type, what.to_device, owner), to, size),
+                 side_of(in, seen_by(in, what.from_type, what.from_device, owner), from, size),
+                 size};
+  check(in, plan.to, size, access_flags::read_write, kind_of(to.type));
+  check(in, plan.from, size, access_flags::read, kind_of(from.type));
+  return make_runs(plan, nullptr, owner);
+}
 
 namespace served {
 

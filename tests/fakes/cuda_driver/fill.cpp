@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tests/fakes/cuda_driver/call.hpp"
+#include "tests/fakes/cuda_driver/graph.hpp"
 #include "tests/fakes/cuda_driver/memory_view.hpp"
 
 namespace fake_cuda {
@@ -23,22 +24,34 @@ void fill_row(const memory_view& seen, std::uint64_t to, Element value, std::siz
   }
 }
 
+struct fill_area {
+  device_pointer to;
+  std::size_t pitch;
+  std::size_t width;
+  std::size_t height;
+};
+
+template <class Element>
+op_factory check_fill(call& in, const fill_area& area, Element value, const context_ptr& owner) {
+  require(area.to % sizeof(Element) == 0 && area.pitch % sizeof(Element) == 0);
+  require(area.height == 1 || area.pitch >= area.width * sizeof(Element));
+  const memory_view seen(in.all, owner);
+  require(seen.may_name(area.to, (area.height - 1) * area.pitch + area.width * sizeof(Element),
+                        access_flags::read_write));
+  return [=] {
+    return make_operation("fill", owner, [=] {
+      for (std::size_t y = 0; y < area.height; ++y)
+        fill_row(seen, area.to + y * area.pitch, value, area.width);
+      return turn::done;
+    });
+  };
+}
+
 template <class Element>
 result fill(call& in, device_pointer to, std::size_t pitch, Element value, std::size_t width,
             std::size_t height, const stream_ptr& on) {
   if (width == 0 || height == 0) return result::success;
-  require(to % sizeof(Element) == 0 && pitch % sizeof(Element) == 0);
-  require(height == 1 || pitch >= width * sizeof(Element));
-  const memory_view seen(in.all, on->owner);
-  require(
-      seen.may_name(to, (height - 1) * pitch + width * sizeof(Element), access_flags::read_write));
-  issue(in, on, node_type::fill, [=, owner = on->owner] {
-    return make_operation("fill", owner, [=] {
-      for (std::size_t y = 0; y < height; ++y)
-        fill_row(seen, to + y * pitch, value, width);
-      return turn::done;
-    });
-  });
+  issue(in, on, node_type::fill, check_fill(in, {to, pitch, width, height}, value, on->owner));
   return result::success;
 }
 
@@ -52,6 +65,17 @@ result fill_and_wait(call& in, device_pointer to, Element value, std::size_t cou
 }
 
 }  // namespace
+
+op_factory make_fill(call& in, const fill_node& what, const context_ptr& owner) {
+  require(what.width > 0 && what.height > 0);
+  const fill_area area{what.to, what.pitch, what.width, what.height};
+  switch (what.element_bytes) {
+    case 1: return check_fill(in, area, static_cast<std::uint8_t>(what.value), owner);
+    case 2: return check_fill(in, area, static_cast<std::uint16_t>(what.value), owner);
+    case 4: return check_fill(in, area, what.value, owner);
+    default: throw refusal{result::invalid_value};
+  }
+}
 
 namespace served {
 

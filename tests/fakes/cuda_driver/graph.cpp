@@ -2,7 +2,8 @@
 #include "tests/fakes/cuda_driver/graph.hpp"
 
 #include <algorithm>
-#include <unordered_map>
+#include <fstream>
+#include <unordered_set>
 
 namespace fake_cuda {
 
@@ -25,23 +26,30 @@ graph_ptr graph_of(call& in, graph handle) {
   return found;
 }
 
+node_ptr node_of(call& in, graph_node handle) {
+  const node_ptr found = look_up(in.all.nodes, handle);
+  require(found != nullptr);
+  return found;
+}
+
 std::vector<node_ptr> nodes_of(call& in, const graph_state& owner, const graph_node* list,
                                std::size_t count) {
+  require(count == 0 || list != nullptr);
   std::vector<node_ptr> found;
+  std::unordered_set<graph_node> seen;
   for (std::size_t i = 0; i < count; ++i) {
-    found.push_back(look_up(in.all.nodes, list[i]));
-    require(std::find(owner.nodes.begin(), owner.nodes.end(), found.back()) != owner.nodes.end());
+    found.push_back(node_of(in, list[i]));
+    require(found.back()->owner == owner.handle && seen.insert(list[i]).second);
   }
   return found;
 }
 
-node_ptr add_node(call& in, graph_state& to, node_type type, std::vector<node_ptr> after,
-                  op_factory make) {
+node_ptr add_node(call& in, graph_state& to, node_work work, std::vector<node_ptr> after) {
   const auto made = std::make_shared<node_state>();
   made->handle = in.new_handle<graph_node>();
-  made->type = type;
+  made->owner = to.handle;
+  made->work = std::move(work);
   made->after = std::move(after);
-  made->make = std::move(make);
   to.nodes.push_back(made);
   in.all.nodes[made->handle] = made;
   return made;
@@ -49,35 +57,25 @@ node_ptr add_node(call& in, graph_state& to, node_type type, std::vector<node_pt
 
 namespace {
 
-/// The operation that ends a launch: the stream goes on behind it.
-op_ptr join_of(const stream_ptr& on, std::vector<op_ptr> all) {
-  op_ptr join = make_operation("graph launch", on->owner, nullptr);
-  join->after = std::move(all);
-  return join;
-}
-
-/// Nodes are kept in the order they were made, so predecessors come first.
-std::vector<op_ptr> queue_nodes(call& in, const executable_graph_state& what, const op_ptr& start) {
-  std::unordered_map<const node_state*, op_ptr> made;
-  std::vector<op_ptr> all{start};
-  for (const node_ptr& one : what.nodes) {
-    const op_ptr operation = one->make();
-    operation->after.push_back(start);
-    for (const node_ptr& before : one->after)
-      operation->after.push_back(made.at(before.get()));
-    in.all.work.submit(operation);
-    made[one.get()] = operation;
-    all.push_back(operation);
-  }
-  return all;
-}
-
 template <class Item>
 result copy_list(const std::vector<Item>& items, Item* into, std::size_t* count) {
   require(count != nullptr);
   if (into != nullptr) std::copy_n(items.begin(), std::min(*count, items.size()), into);
   *count = items.size();
   return result::success;
+}
+
+const char* name_of(node_type type) {
+  switch (type) {
+    case node_type::launch: return "KERNEL";
+    case node_type::copy: return "MEMCPY";
+    case node_type::fill: return "MEMSET";
+    case node_type::host: return "HOST";
+    case node_type::child: return "GRAPH";
+    case node_type::memory_allocation: return "MEM_ALLOC";
+    case node_type::memory_free: return "MEM_FREE";
+    default: return "NODE";
+  }
 }
 
 }  // namespace
@@ -95,55 +93,15 @@ result cuGraphDestroy(call& in, graph gone) {
   return result::success;
 }
 
-result cuGraphAddEmptyNode(call& in, graph_node* made, graph into, const graph_node* after,
-                           std::size_t count) {
-  require(made != nullptr);
-  const graph_ptr found = graph_of(in, into);
-  const auto nothing = [] { return std::make_shared<operation>(); };
-  *made =
-      add_node(in, *found, node_type::empty, nodes_of(in, *found, after, count), nothing)->handle;
-  return result::success;
-}
-
-result cuGraphInstantiateWithFlags(call& in, executable_graph* made, graph from,
-                                   std::uint64_t /*flags*/) {
-  require(made != nullptr);
-  static_cast<void>(in.current());
-  const graph_ptr found = graph_of(in, from);
-  require(!found->is_captured_into, result::illegal_state);
-  const auto ready = std::make_shared<executable_graph_state>();
-  ready->handle = in.new_handle<executable_graph>();
-  ready->nodes = found->nodes;
-  in.all.executables[ready->handle] = ready;
-  *made = ready->handle;
-  return result::success;
-}
-
-result cuGraphLaunch(call& in, executable_graph what, stream on) {
-  const auto found = look_up(in.all.executables, what);
-  require(found != nullptr);
-  const stream_ptr here = in.at(on);
-  require(here->capture == nullptr, result::stream_capture_unsupported);
-  op_ptr start;
-  issue(in, here, node_type::empty, [&] {
-    start = make_operation("graph start", here->owner, nullptr);
-    start->after.push_back(found->last);
-    return start;
-  });
-  const std::vector<op_ptr> all = queue_nodes(in, *found, start);
-  issue(in, here, node_type::empty, [&] { return join_of(here, all); });
-  found->last = here->tail;
-  return result::success;
-}
-
-result cuGraphExecDestroy(call& in, executable_graph gone) {
-  require(in.all.executables.erase(gone) != 0);
-  return result::success;
-}
-
 result cuGraphGetNodes(call& in, graph of, graph_node* nodes, std::size_t* count) {
+  const graph_ptr found = graph_of(in, of);
+  if (nodes == nullptr) {
+    require(count != nullptr);
+    *count = found->nodes.size();
+    return result::success;
+  }
   std::vector<graph_node> all;
-  for (const node_ptr& one : graph_of(in, of)->nodes)
+  for (const node_ptr& one : found->nodes)
     all.push_back(one->handle);
   return copy_list(all, nodes, count);
 }
@@ -171,9 +129,40 @@ result cuGraphGetEdges(call& in, graph of, graph_node* from, graph_node* to, std
 
 result cuGraphNodeGetType(call& in, graph_node of, node_type* type) {
   require(type != nullptr);
-  const node_ptr found = look_up(in.all.nodes, of);
-  require(found != nullptr);
-  *type = found->type;
+  *type = node_of(in, of)->work.type;
+  return result::success;
+}
+
+/// A node that others come after leaves them without that predecessor.
+result cuGraphDestroyNode(call& in, graph_node gone) {
+  const node_ptr found = node_of(in, gone);
+  const graph_ptr owner = graph_of(in, found->owner);
+  require(!owner->is_captured_into, result::not_supported);
+  require(found->work.type != node_type::memory_allocation &&
+              found->work.type != node_type::memory_free,
+          result::not_supported);
+  std::erase(owner->nodes, found);
+  for (const node_ptr& one : owner->nodes)
+    std::erase(one->after, found);
+  in.all.nodes.erase(gone);
+  return result::success;
+}
+
+result cuGraphDebugDotPrint(call& in, graph of, const char* path, std::uint32_t /*flags*/) {
+  require(path != nullptr);
+  const graph_ptr found = graph_of(in, of);
+  std::ofstream file(path);
+  require(file.is_open(), result::operating_system);
+  const auto number = [](const node_state& one) {
+    return reinterpret_cast<std::uintptr_t>(one.handle);
+  };
+  file << "digraph dot {\n";
+  for (const node_ptr& one : found->nodes) {
+    file << "  n" << number(*one) << " [label=\"" << name_of(one->work.type) << "\"];\n";
+    for (const node_ptr& before : one->after)
+      file << "  n" << number(*before) << " -> n" << number(*one) << ";\n";
+  }
+  file << "}\n";
   return result::success;
 }
 

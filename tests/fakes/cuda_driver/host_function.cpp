@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "tests/fakes/cuda_driver/call.hpp"
+#include "tests/fakes/cuda_driver/graph.hpp"
 #include "tests/fakes/cuda_driver/memory_view.hpp"
 
 namespace fake_cuda {
@@ -66,13 +67,13 @@ result write_value(call& in, stream on, device_pointer where, Word value) {
 
 }  // namespace
 
-namespace served {
-
-result cuLaunchHostFunc(call& in, stream on, host_function function, void* data) {
+// Whoever launches a node without an owner puts the operation into its own context.
+op_factory make_host_call(call& in, const context_ptr& owner, host_function function, void* data) {
   require(function != nullptr);
-  const stream_ptr here = in.at(on);
-  issue(in, here, node_type::host, [=, all = &in.all] {
-    op_ptr made = make_operation("host function", here->owner, nullptr);
+  return [=, all = &in.all] {
+    op_ptr made = std::make_shared<operation>();
+    if (owner != nullptr) made = make_operation("", owner, nullptr);
+    made->what = "host function";
     made->host_sees_it = true;
     const std::weak_ptr<operation> itself = made;
     made->run = [=] {
@@ -80,7 +81,14 @@ result cuLaunchHostFunc(call& in, stream on, host_function function, void* data)
       return turn::handed_over;
     };
     return made;
-  });
+  };
+}
+
+namespace served {
+
+result cuLaunchHostFunc(call& in, stream on, host_function function, void* data) {
+  const stream_ptr here = in.at(on);
+  issue(in, here, node_type::host, make_host_call(in, here->owner, function, data));
   return result::success;
 }
 

@@ -154,7 +154,7 @@ result launch(call& in, const launch_config& how, function what, void** paramete
   const stream_ptr here = in.at(how.on);
   const op_factory make =
       check_launch(in, how, function_of(in, what), here->owner, parameters, extra);
-  issue(in, here, node_type::kernel, make);
+  issue(in, here, node_type::launch, make);
   return result::success;
 }
 

@@ -14,21 +14,6 @@ namespace fake_cuda {
 // The driver's types are spoken of on every line of this library.
 using namespace millstream::backend::cuda::abi;
 
-using executable_graph = struct executable_graph_object*;
-enum class node_type : std::uint32_t {
-  kernel = 0,
-  copy = 1,
-  fill = 2,
-  host = 3,
-  child = 4,
-  empty = 5,
-  wait_event = 6,
-  record_event = 7,
-  memory_allocation = 10,
-  memory_free = 11,
-  memory_words = 12,
-};
-
 /// The call in progress; see call.hpp.
 struct call;
 

@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "tests/fakes/cuda_driver/address_map.hpp"
@@ -31,6 +32,7 @@ struct capture_state;
 struct graph_state;
 struct node_state;
 struct builtin_kernel;
+struct executable_body;
 using stream_ptr = std::shared_ptr<stream_state>;
 using capture_ptr = std::shared_ptr<capture_state>;
 using graph_ptr = std::shared_ptr<graph_state>;
@@ -88,11 +90,21 @@ struct event_state {
 };
 using event_ptr = std::shared_ptr<event_state>;
 
+/// What a node does, apart from its place in a graph.
+struct node_work {
+  node_type type = node_type::empty;
+  op_factory make;               // not for a child
+  std::uint64_t fixed = 0;       // what an update may not change: the context, kinds of memory
+  std::uint64_t attributes = 0;  // of a launch, one bit each
+  launch_config how{};           // of a launch; its pointers are not kept
+  std::shared_ptr<const executable_body> child;
+};
+
 struct node_state {
   graph_node handle = nullptr;
-  node_type type = node_type::empty;
+  graph owner = nullptr;
+  node_work work;
   std::vector<node_ptr> after;
-  op_factory make;
 };
 
 /// A node owns its predecessors. Whoever owns nodes lets the last one go first, so that a long
@@ -113,10 +125,19 @@ struct graph_state {
   node_list nodes;
 };
 
+/// The nodes of a graph as they were at one time, predecessors first.
+struct executable_body {
+  struct node {
+    node_work work;
+    std::vector<std::size_t> after;  // places in `nodes`
+  };
+  std::vector<node> nodes;
+};
+
 struct executable_graph_state {
   executable_graph handle = nullptr;
-  node_list nodes;  // predecessors first
-  op_ptr last;      // two launches do not overlap
+  std::shared_ptr<const executable_body> body;
+  op_ptr last;  // two launches do not overlap
 };
 
 struct capture_state {
@@ -129,7 +150,7 @@ struct capture_state {
   bool ended = false;
   std::weak_ptr<stream_state> origin;
   std::vector<std::weak_ptr<stream_state>> members;
-  std::vector<node_ptr> made;
+  std::unordered_set<const node_state*> unjoined;  // made here, and nothing comes after them
 };
 
 struct pool_state {

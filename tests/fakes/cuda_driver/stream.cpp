@@ -95,7 +95,10 @@ stream make_stream(call& in, const context_ptr& owner, stream_flags flags, int p
 
 void issue(call& in, const stream_ptr& on, node_type type, const op_factory& make) {
   if (on->capture != nullptr) {
-    record_node(in, on, type, make);
+    node_work work;
+    work.type = type;
+    work.make = make;
+    record_node(in, on, std::move(work));
     return;
   }
   refuse_implicit_dependence(in, on);

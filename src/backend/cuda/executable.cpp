@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend/cuda/executable.hpp"
+
+#include <utility>
+
+#include "backend/cuda/queue.hpp"
+#include "backend/guarded.hpp"
+#include "base/text.hpp"
+
+namespace millstream::backend::cuda {
+namespace {
+
+// What the driver keeps for a node, host and device side, was not measured; this is its order.
+constexpr std::size_t bytes_per_node = 1024;
+
+const char* why_not(abi::graph_update_result why) noexcept {
+  switch (why) {
+    case abi::graph_update_result::topology_changed: return "the nodes or their edges differ";
+    case abi::graph_update_result::node_type_changed: return "a node is of another kind";
+    case abi::graph_update_result::function_changed:
+    case abi::graph_update_result::unsupported_function_change:
+      return "the kernel of a node changed in a way that the driver does not take";
+    case abi::graph_update_result::parameters_changed:
+      return "the parameters of a node changed in a way that the driver does not take";
+    case abi::graph_update_result::not_supported:
+      return "a node is of a kind that cannot be updated";
+    case abi::graph_update_result::attributes_changed:
+      return "the attributes of a node changed in a way that the driver does not take";
+    default: return "the driver gives no reason";
+  }
+}
+
+std::string culprit(const driver& api, abi::graph_node node) {
+  return node == nullptr ? "" : base::cat(" (a ", kind_of(api, node), " node)");
+}
+
+}  // namespace
+
+std::size_t count_nodes(const driver& api, abi::graph of) noexcept {
+  std::size_t count = 0;
+  const abi::result answer = api->cuGraphGetNodes(of, nullptr, &count);
+  return answer == abi::result::success ? count : 0;
+}
+
+const char* kind_of(const driver& api, abi::graph_node node) noexcept {
+  auto type = abi::node_type::empty;
+  if (api->cuGraphNodeGetType(node, &type) != abi::result::success) return "unknown";
+  switch (type) {
+    case abi::node_type::launch: return "kernel";
+    case abi::node_type::copy: return "copy";
+    case abi::node_type::fill: return "fill";
+    case abi::node_type::host: return "host function";
+    case abi::node_type::child: return "child graph";
+    case abi::node_type::empty: return "empty";
+    case abi::node_type::wait_event: return "event wait";
+    case abi::node_type::record_event: return "event record";
+    case abi::node_type::memory_allocation: return "memory allocation";
+    case abi::node_type::memory_free: return "memory free";
+    case abi::node_type::memory_words: return "memory word";
+    case abi::node_type::conditional: return "conditional";
+  }
+  return "foreign";
+}
+
+result<std::unique_ptr<executable>> executable::make(std::shared_ptr<device_state> on,
+                                                     abi::graph from, const host_calls& calls) {
+  host_calls own(calls);
+  const std::size_t nodes = count_nodes(on->api(), from);
+  abi::executable_graph made = nullptr;
+  abi::graph_instantiate_parameters how{};
+  {
+    const context_guard in(on->api(), on->context());
+    const relaxed_capture allowed(on->api());
+    const abi::result answer = on->api()->cuGraphInstantiateWithParams(&made, from, &how);
+    const std::string where =
+        answer == abi::result::success ? std::string() : culprit(on->api(), how.error_node);
+    status failed = on->check(base::cat("instantiate a graph of ", nodes, " nodes", where), answer);
+    if (!failed) return failed;
+  }
+  return std::make_unique<executable>(std::move(on), made, std::move(own), nodes);
+}
+
+executable::executable(std::shared_ptr<device_state> on, abi::executable_graph raw,
+                       host_calls calls, std::size_t nodes)
+    : on_(std::move(on)),
+      alive_(on_->machine().live),
+      raw_(raw),
+      calls_(std::move(calls)),
+      nodes_(nodes) {}
+
+// The driver lets a launch on its way go on, so what it calls lives until then.
+executable::~executable() {
+  if (base::forked_child()) return;
+  const context_guard in(on_->api(), on_->context());
+  const relaxed_capture allowed(on_->api());
+  on_->api()->cuGraphExecDestroy(raw_);
+  if (!on_->machine().lost.load(std::memory_order_acquire) && on_->loss()) return;
+  for (host_call* const each : calls_)
+    each->give_up();
+}
+
+status executable::launch(backend::queue& on) {
+  if (base::forked_child()) return call_gate::refuse_child(on_->who());
+  if (status refused = on_->open(); !refused) return refused;
+  return guarded(on_->who(), [&]() -> status {
+    stream* const native = static_cast<any_queue&>(on).native();
+    if (native == nullptr) {
+      return {errc::unsupported,
+              base::cat(on_->who(),
+                        " cannot launch a graph on a queue of the host side; launch it "
+                        "on a queue of a device")};
+    }
+    auto captured = native->is_capturing();
+    if (!captured) return captured.take_status();
+    const context_guard in(on_->api(), native->on.context());
+    return captured.value() ? launch_captured(native->raw) : launch_now(native->raw);
+  });
+}
+
+status executable::launch_captured(abi::stream on) {
+  status added =
+      on_->check("make a graph a part of another one", on_->api()->cuGraphLaunch(raw_, on));
+  if (!added) return added;
+  for (host_call* const each : calls_)
+    each->expect_for_ever();
+  return {};
+}
+
+status executable::launch_now(abi::stream on) {
+  for (host_call* const each : calls_)
+    each->expect();
+  status launched = on_->check("launch a graph", on_->api()->cuGraphLaunch(raw_, on));
+  if (launched) return {};
+  for (host_call* const each : calls_)
+    each->unexpect();
+  return launched;
+}
+
+std::size_t executable::bytes() const noexcept {
+  return sizeof *this + nodes_ * bytes_per_node + calls_.size() * sizeof(host_call);
+}
+
+status executable::update(abi::graph from, const host_calls& calls) {
+  host_calls own(calls);
+  abi::graph_update_info how{};
+  const context_guard in(on_->api(), on_->context());
+  const relaxed_capture allowed(on_->api());
+  const abi::result answer = on_->api()->cuGraphExecUpdate(raw_, from, &how);
+  if (answer == abi::result::graph_update_failure) {
+    return {errc::unsupported,
+            base::cat(on_->who(), " cannot update an executable graph: ", why_not(how.result),
+                      culprit(on_->api(), how.node), "; instantiate a new one")};
+  }
+  if (status failed = on_->check("update a graph", answer); !failed) return failed;
+  calls_ = std::move(own);
+  return {};
+}
+
+}  // namespace millstream::backend::cuda

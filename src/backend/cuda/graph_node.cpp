@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Nodes that are added one by one.
+#include <algorithm>
+#include <vector>
+
+#include "backend/block.hpp"
+#include "backend/cuda/executable.hpp"
+#include "backend/cuda/graph.hpp"
+#include "backend/cuda/launch.hpp"
+#include "backend/cuda/program.hpp"
+#include "backend/guarded.hpp"
+#include "backend/missing.hpp"
+#include "backend/request.hpp"
+#include "base/text.hpp"
+
+namespace millstream::backend::cuda {
+namespace {
+
+/// Becomes a child; the driver copies it.
+class part_graph {
+ public:
+  explicit part_graph(const driver& api) : api_(api) { answer_ = api_->cuGraphCreate(&raw_, 0); }
+  ~part_graph() {
+    if (raw_ != nullptr) api_->cuGraphDestroy(raw_);
+  }
+  part_graph(const part_graph&) = delete;
+  part_graph& operator=(const part_graph&) = delete;
+
+  [[nodiscard]] abi::result answer() const noexcept { return answer_; }
+  [[nodiscard]] abi::graph raw() const noexcept { return raw_; }
+
+ private:
+  const driver& api_;
+  abi::graph raw_ = nullptr;
+  abi::result answer_;
+};
+
+abi::fill_node words_of(const fill_request& what, const fill_shape& shape) noexcept {
+  abi::fill_node node{};
+  node.to = address_of(what.to);
+  node.value = word_at(what, shape, 0);
+  node.element_bytes = static_cast<std::uint32_t>(shape.unit);
+  node.width = what.bytes / shape.unit;
+  node.height = 1;
+  return node;
+}
+
+/// One column of words in rows of a period.
+abi::fill_node column_of(const fill_request& what, const fill_shape& shape,
+                         std::size_t at) noexcept {
+  abi::fill_node node{};
+  node.to = address_of(what.to) + at;
+  node.pitch = shape.period;
+  node.value = word_at(what, shape, at);
+  node.element_bytes = static_cast<std::uint32_t>(shape.unit);
+  node.width = 1;
+  node.height = shape.rows;
+  return node;
+}
+
+/// All columns, and then the copies that double what is there, one after the other.
+abi::result add_pattern_nodes(const driver& api, abi::graph into, const fill_request& what,
+                              const fill_shape& shape, abi::context where) {
+  std::vector<abi::graph_node> last;
+  for (std::size_t at = 0; at < shape.period; at += shape.unit) {
+    const abi::fill_node column = column_of(what, shape, at);
+    const abi::result answer =
+        api->cuGraphAddMemsetNode(&last.emplace_back(), into, nullptr, 0, &column, where);
+    if (answer != abi::result::success) return answer;
+  }
+  return for_each_doubling(what, shape, [&](std::size_t done, std::size_t more) {
+    const copy_request again = copy_request::contiguous(static_cast<std::byte*>(what.to) + done,
+                                                        what.home, what.to, what.home, more);
+    const abi::copy_3d block = describe_block(again, {});
+    abi::graph_node made = nullptr;
+    const abi::result answer =
+        api->cuGraphAddMemcpyNode(&made, into, last.data(), last.size(), &block, where);
+    last.assign(1, made);
+    return answer;
+  });
+}
+
+bool owns_memory(const driver& api, abi::graph_node node) noexcept {
+  auto type = abi::node_type::empty;
+  return api->cuGraphNodeGetType(node, &type) == abi::result::success &&
+         (type == abi::node_type::memory_allocation || type == abi::node_type::memory_free);
+}
+
+/// Walks the whole graph, so only to explain a refusal.
+bool any_owns_memory(const driver& api, abi::graph of) {
+  std::vector<abi::graph_node> nodes(count_nodes(api, of));
+  std::size_t count = nodes.size();
+  if (count == 0) return false;
+  if (api->cuGraphGetNodes(of, nodes.data(), &count) != abi::result::success) return false;
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [&](abi::graph_node each) { return owns_memory(api, each); });
+}
+
+}  // namespace
+
+template <class Body>
+result<graph_node> graph::add(Body&& body) {
+  if (status refused = enter(capability::graphs); !refused) return refused;
+  return guarded(on_->who(), body);
+}
+
+// What is wrong with a value is the caller's mistake: another graph's node, a node named twice, a
+// grid that is too large.
+result<graph_node> graph::added(std::string_view what, abi::result answer,
+                                const abi::graph_node& node) const {
+  if (answer == abi::result::success) return graph_node{reinterpret_cast<std::uintptr_t>(node)};
+  status failed = on_->check(base::cat("add ", what, " to a graph"), answer);
+  if (answer != abi::result::invalid_value) return failed;
+  return status(errc::invalid_value,
+                base::cat(failed.text(), "; name each predecessor once, and nodes of this graph"));
+}
+
+result<graph_node> graph::add_kernel(const launch_request& request, node_span after) {
+  return add([&]() -> result<graph_node> {
+    if (request.what == nullptr) {
+      return status(errc::invalid_value,
+                    base::cat(on_->who(), " cannot launch no kernel; give one that was found"));
+    }
+    if (on_->is_partition()) {
+      return status(errc::unsupported,
+                    base::cat(on_->who(),
+                              " cannot have kernels added to its graphs: the driver would run them "
+                              "on the whole device; record a body that launches them"));
+    }
+    auto& what = static_cast<kernel&>(*request.what);
+    if (status wrong = what.check_arguments(*on_, request); !wrong) return wrong;
+    const predecessors before(after);
+    launch_form form(request);
+    const auto& [grid_x, grid_y, grid_z] = request.grid;
+    const auto& [block_x, block_y, block_z] = request.block;
+    const abi::kernel_node node{what.entry(), grid_x,       grid_y,  grid_z,
+                                block_x,      block_y,      block_z, request.shared_bytes,
+                                nullptr,      form.extra(), nullptr, what.context()};
+    const context_guard in(on_->api(), what.context());
+    abi::graph_node made = nullptr;
+    const abi::result answer =
+        on_->api()->cuGraphAddKernelNode(&made, raw_, before.data(), before.size(), &node);
+    if (answer != abi::result::success) {
+      return added(base::cat("kernel ", base::quoted(what.name())), answer, made);
+    }
+    what.note_graph();
+    if (status failed = set_attributes(request, made); !failed) return failed;
+    return added("a kernel", answer, made);
+  });
+}
+
+// Beginning before the predecessor ends is a permission, and nodes do not make use of it.
+status graph::set_attributes(const launch_request& what, abi::graph_node node) {
+  launch_form form(what);
+  for (const abi::launch_attribute& each : form.attributes()) {
+    if (each.id == abi::launch_attribute_id::programmatic_stream_serialization) continue;
+    const abi::result answer =
+        on_->api()->cuGraphKernelNodeSetAttribute(node, each.id, &each.value);
+    if (answer == abi::result::success) continue;
+    status failed = on_->check("set an attribute of a kernel in a graph", answer);
+    if (on_->api()->cuGraphDestroyNode(node) != abi::result::success) bodies_.note_failure(failed);
+    return failed;
+  }
+  return {};
+}
+
+/// Where a copy or a fill is carried out.
+result<device_state*> graph::device_for(memory_home to, memory_home from) const {
+  const int there = static_cast<int>(to) >= 0 ? static_cast<int>(to) : static_cast<int>(from);
+  if (there < 0 || there == on_->index()) return on_.get();
+  return device_of(on_->machine(), there, on_->who());
+}
+
+result<graph_node> graph::add_empty(node_span after) {
+  const predecessors before(after);
+  abi::graph_node made = nullptr;
+  return added("nothing",
+               on_->api()->cuGraphAddEmptyNode(&made, raw_, before.data(), before.size()), made);
+}
+
+result<graph_node> graph::add_copy(const copy_request& what, node_span after) {
+  return add([&]() -> result<graph_node> {
+    auto spans = check_copy(what, on_->who());
+    if (!spans) return spans.take_status();
+    if (what.skip_when != nullptr && what.skip_when->load(std::memory_order_acquire) != nullptr) {
+      return graph_node::none;
+    }
+    return spans.value().to.empty() ? add_empty(after) : add_block(joined(what), after);
+  });
+}
+
+result<graph_node> graph::add_block(const copy_request& what, node_span after) {
+  auto there = device_for(what.to_home, what.from_home);
+  if (!there) return there.take_status();
+  auto pair = pair_of(on_->machine(), what, on_->who());
+  if (!pair) return pair.take_status();
+  const auto add_one = [&](abi::graph into, const copy_request& block,
+                           const abi::graph_node* before, std::size_t count,
+                           abi::graph_node* made) {
+    const abi::copy_3d shape = describe_block(block, pair.value());
+    return on_->api()->cuGraphAddMemcpyNode(made, into, before, count, &shape,
+                                            there.value()->context());
+  };
+  if (is_driver_shape(what)) {
+    const predecessors before(after);
+    abi::graph_node made = nullptr;
+    return added("a copy", add_one(raw_, what, before.data(), before.size(), &made), made);
+  }
+  return add_parts("a copy", after, [&](abi::graph parts) {
+    return for_each_driver_shape(what, [&](const copy_request& part) {
+      abi::graph_node made = nullptr;
+      return add_one(parts, part, nullptr, 0, &made);
+    });
+  });
+}
+
+template <class Body>
+result<graph_node> graph::add_parts(std::string_view what, node_span after, Body&& body) {
+  const part_graph parts(on_->api());
+  abi::result answer = parts.answer();
+  if (answer == abi::result::success) answer = body(parts.raw());
+  const predecessors before(after);
+  abi::graph_node made = nullptr;
+  if (answer == abi::result::success) {
+    answer = on_->api()->cuGraphAddChildGraphNode(&made, raw_, before.data(), before.size(),
+                                                  parts.raw());
+  }
+  return added(what, answer, made);
+}
+
+result<graph_node> graph::add_fill(const fill_request& what, node_span after) {
+  return add([&]() -> result<graph_node> {
+    auto span = check_fill(what, on_->who());
+    if (!span) return span.take_status();
+    if (span.value().empty()) return add_empty(after);
+    // The driver fills page-locked memory only.
+    if (what.home == memory_home::host) return add_call(what, after);
+    const fill_shape shape = shape_of(what);
+    return shape.is_word() ? add_words(what, shape, after) : add_pattern(what, shape, after);
+  });
+}
+
+result<graph_node> graph::add_words(const fill_request& what, const fill_shape& shape,
+                                    node_span after) {
+  auto there = device_for(what.home, what.home);
+  if (!there) return there.take_status();
+  const predecessors before(after);
+  const abi::fill_node words = words_of(what, shape);
+  abi::graph_node made = nullptr;
+  return added("a fill",
+               on_->api()->cuGraphAddMemsetNode(&made, raw_, before.data(), before.size(), &words,
+                                                there.value()->context()),
+               made);
+}
+
+result<graph_node> graph::add_pattern(const fill_request& what, const fill_shape& shape,
+                                      node_span after) {
+  auto there = device_for(what.home, what.home);
+  if (!there) return there.take_status();
+  return add_parts("a fill", after, [&](abi::graph parts) {
+    return add_pattern_nodes(on_->api(), parts, what, shape, there.value()->context());
+  });
+}
+
+result<graph_node> graph::add_host(job& what, int device, node_span after) {
+  if (device >= 0) return missing(on_->who(), "run jobs in graphs", capability::runs_jobs);
+  return add([&] { return add_call(&what, after); });
+}
+
+result<graph_node> graph::add_call(host_call::work what, node_span after) {
+  const predecessors before(after);
+  const abi::host_node node{&host_call::run, &calls_.add(on_->runner(), what)};
+  abi::graph_node made = nullptr;
+  auto answer =
+      added("a host function",
+            on_->api()->cuGraphAddHostNode(&made, raw_, before.data(), before.size(), &node), made);
+  if (!answer) calls_.remove_last();
+  return answer;
+}
+
+result<graph_node> graph::add_child(const backend::graph& child, node_span after) {
+  return add([&]() -> result<graph_node> {
+    const auto& inner = static_cast<const graph&>(child);
+    if (&inner == this) {
+      return status(errc::invalid_value,
+                    base::cat(on_->who(), " cannot add a graph to itself; make another one"));
+    }
+    if (status broken = inner.bodies_.failure(); !broken) return broken;
+    if (status open = inner.check_whole(); !open) return open;
+    calls_.add(inner.calls_);
+    const predecessors before(after);
+    abi::graph_node made = nullptr;
+    const abi::result answer =
+        on_->api()->cuGraphAddChildGraphNode(&made, raw_, before.data(), before.size(), inner.raw_);
+    if (answer != abi::result::success) {
+      calls_.remove_last(inner.calls_.size());
+      return refuse_child_graph(inner, answer);
+    }
+    return added("a graph", answer, made);
+  });
+}
+
+status graph::refuse_child_graph(const graph& child, abi::result answer) const {
+  status failed = added("a graph", answer, nullptr).take_status();
+  if (!any_owns_memory(on_->api(), child.raw_)) return failed;
+  return {errc::unsupported,
+          base::cat(on_->who(),
+                    " cannot add a graph whose body allocated memory while it was recorded: the "
+                    "driver takes no such graph as a part of another one; allocate before the "
+                    "recording, or record the body with one thread (",
+                    failed.text(), ")")};
+}
+
+}  // namespace millstream::backend::cuda
