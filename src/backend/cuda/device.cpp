@@ -176,7 +176,9 @@ result<backend::kernel*> device::adopt_kernel(std::uint64_t native) {
 
 result<std::unique_ptr<backend::graph>> device::make_graph() {
   using answer = result<std::unique_ptr<backend::graph>>;
-  if (base::forked_child()) return call_gate::refuse_child(state_->who());
+  if (status refused = state_->machine().gate.pass(call::make_graph, state_->who()); !refused) {
+    return refused;
+  }
   const capability_set bits = state_->machine().bits;
   if (!bits.has(capability::capture_to_graph) && !bits.has(capability::graphs)) {
     return missing(state_->who(), "build graphs", capability::graphs);

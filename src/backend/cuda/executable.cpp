@@ -100,7 +100,9 @@ executable::~executable() {
 }
 
 status executable::launch(backend::queue& on) {
-  if (base::forked_child()) return call_gate::refuse_child(on_->who());
+  if (status refused = on_->machine().gate.pass(call::graph_launch, on_->who()); !refused) {
+    return refused;
+  }
   if (status refused = on_->open(); !refused) return refused;
   return guarded(on_->who(), [&]() -> status {
     stream* const native = static_cast<any_queue&>(on).native();

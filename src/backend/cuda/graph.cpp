@@ -65,8 +65,8 @@ graph::~graph() {
   on_->api()->cuGraphDestroy(raw_);
 }
 
-status graph::enter(capability wanted) const {
-  if (base::forked_child()) return call_gate::refuse_child(on_->who());
+status graph::enter(call kind, capability wanted) const {
+  if (status refused = on_->machine().gate.pass(kind, on_->who()); !refused) return refused;
   if (!on_->machine().bits.has(wanted)) return missing(on_->who(), "use graphs", wanted);
   if (status refused = on_->open(); !refused) return refused;
   return guarded(on_->who(), [&] { return bodies_.failure(); });
@@ -83,7 +83,8 @@ status graph::check_whole() const {
 }
 
 status graph::begin_body(backend::queue& on, node_span after) {
-  if (status refused = enter(capability::capture_to_graph); !refused) return refused;
+  if (status refused = enter(call::graph_body, capability::capture_to_graph); !refused)
+    return refused;
   return guarded(on_->who(), [&]() -> status {
     stream* const native = static_cast<any_queue&>(on).native();
     if (native == nullptr) {
@@ -105,7 +106,12 @@ status graph::end_body(backend::queue& on, node_list& last) {
       return {errc::usage,
               base::cat(on_->who(), " cannot end a body that was not begun; begin it first")};
     }
-    return bodies_.end(*native, last);
+    status injected = on_->machine().gate.pass(call::graph_body, on_->who());
+    if (injected) return bodies_.end(*native, last);
+    if (status wrong = bodies_.end(*native, last); !wrong) return wrong;
+    last.clear();
+    bodies_.note_failure(injected);
+    return injected;
   });
 }
 
@@ -116,7 +122,7 @@ std::size_t graph::node_count() const noexcept {
 
 result<std::unique_ptr<executable_graph>> graph::instantiate() {
   using answer = result<std::unique_ptr<executable_graph>>;
-  if (status refused = enter(capability::graphs); !refused) return refused;
+  if (status refused = enter(call::graph_instantiate, capability::graphs); !refused) return refused;
   if (status open = check_whole(); !open) return open;
   return guarded(on_->who(), [&]() -> answer {
     auto made = executable::make(on_, raw_, calls_);
@@ -126,13 +132,16 @@ result<std::unique_ptr<executable_graph>> graph::instantiate() {
 }
 
 status graph::update(executable_graph& target) {
-  if (status refused = enter(capability::graphs); !refused) return refused;
+  if (status refused = enter(call::graph_update, capability::graphs); !refused) return refused;
   if (status open = check_whole(); !open) return open;
   return guarded(on_->who(), [&] { return static_cast<executable&>(target).update(raw_, calls_); });
 }
 
 result<std::string> graph::dot() const {
-  if (status refused = enter(capability::graphs); !refused) return refused;
+  if (base::forked_child()) return call_gate::refuse_child(on_->who());
+  if (!on_->machine().bits.has(capability::graphs)) {
+    return missing(on_->who(), "draw graphs", capability::graphs);
+  }
   return guarded(on_->who(), [&]() -> result<std::string> {
     const passing_file file;
     if (!file.is_there()) {

@@ -34,9 +34,10 @@ class graph final : public backend::graph {
   [[nodiscard]] result<std::string> dot() const override;
 
  private:
+  /// `body` adds one node, which is counted as `kind`.
   template <class Body>
-  result<graph_node> add(Body&& body);
-  status enter(capability wanted) const;
+  result<graph_node> add(call kind, Body&& body);
+  status enter(call kind, capability wanted) const;
   status check_whole() const;
   /// The answer to an attempt to add a node, which is looked at after the attempt.
   result<graph_node> added(std::string_view what, abi::result answer,

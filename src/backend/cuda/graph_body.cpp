@@ -160,7 +160,10 @@ status body_recorder::end(stream& on, node_list& last) {
                                    "on this queue first")};
   }
   bodies_.erase(open);
-  if (status failed = failure(); !failed) return failed;
+  if (status failed = failure(); !failed) {
+    if (!is_open()) abandon();
+    return failed;
+  }
   const status now = guarded(on.on.who(), [&] { return finish(on, last); });
   if (now) return {};
   last.clear();

@@ -99,9 +99,11 @@ bool any_owns_memory(const driver& api, abi::graph of) {
 }  // namespace
 
 template <class Body>
-result<graph_node> graph::add(Body&& body) {
-  if (status refused = enter(capability::graphs); !refused) return refused;
-  return guarded(on_->who(), body);
+result<graph_node> graph::add(call kind, Body&& body) {
+  if (status refused = enter(call::graph_add, capability::graphs); !refused) return refused;
+  auto made = guarded(on_->who(), body);
+  if (made && made.value() != graph_node::none) on_->machine().gate.note(kind);
+  return made;
 }
 
 // What is wrong with a value is the caller's mistake: another graph's node, a node named twice, a
@@ -116,7 +118,7 @@ result<graph_node> graph::added(std::string_view what, abi::result answer,
 }
 
 result<graph_node> graph::add_kernel(const launch_request& request, node_span after) {
-  return add([&]() -> result<graph_node> {
+  return add(call::kernel_node, [&]() -> result<graph_node> {
     if (request.what == nullptr) {
       return status(errc::invalid_value,
                     base::cat(on_->who(), " cannot launch no kernel; give one that was found"));
@@ -179,7 +181,7 @@ result<graph_node> graph::add_empty(node_span after) {
 }
 
 result<graph_node> graph::add_copy(const copy_request& what, node_span after) {
-  return add([&]() -> result<graph_node> {
+  return add(call::copy_node, [&]() -> result<graph_node> {
     auto spans = check_copy(what, on_->who());
     if (!spans) return spans.take_status();
     if (what.skip_when != nullptr && what.skip_when->load(std::memory_order_acquire) != nullptr) {
@@ -229,7 +231,7 @@ result<graph_node> graph::add_parts(std::string_view what, node_span after, Body
 }
 
 result<graph_node> graph::add_fill(const fill_request& what, node_span after) {
-  return add([&]() -> result<graph_node> {
+  return add(call::fill_node, [&]() -> result<graph_node> {
     auto span = check_fill(what, on_->who());
     if (!span) return span.take_status();
     if (span.value().empty()) return add_empty(after);
@@ -264,7 +266,7 @@ result<graph_node> graph::add_pattern(const fill_request& what, const fill_shape
 
 result<graph_node> graph::add_host(job& what, int device, node_span after) {
   if (device >= 0) return missing(on_->who(), "run jobs in graphs", capability::runs_jobs);
-  return add([&] { return add_call(&what, after); });
+  return add(call::host_node, [&] { return add_call(&what, after); });
 }
 
 result<graph_node> graph::add_call(host_call::work what, node_span after) {
@@ -279,7 +281,7 @@ result<graph_node> graph::add_call(host_call::work what, node_span after) {
 }
 
 result<graph_node> graph::add_child(const backend::graph& child, node_span after) {
-  return add([&]() -> result<graph_node> {
+  return add(call::child_node, [&]() -> result<graph_node> {
     const auto& inner = static_cast<const graph&>(child);
     if (&inner == this) {
       return status(errc::invalid_value,
