@@ -7,6 +7,8 @@
 #include <array>
 #include <stdexcept>
 
+#include "tests/unit/core/heap_meter.hpp"
+
 namespace millstream::backend::null {
 namespace {
 
@@ -156,6 +158,34 @@ TEST_F(NullGraphs, WithoutJobsACopyIsLeftOutWhenItIsAdded) {
   flag_job job;
   EXPECT_EQ(graph->add_host(job, 0, {}).why().code(), errc::unsupported);
   EXPECT_TRUE(graph->add_host(job, -1, {}).ok());
+}
+
+TEST_F(NullGraphs, AStageThatWasBuiltBeforeAllocatesForItsGraphOnly) {
+  constexpr int length = 1000;
+  flag_job job;
+  const auto queue = std::move(machine_->at(0).make_queue().value());
+  std::unique_ptr<executable_graph> whole;
+  const auto stage = [&](int nodes) {
+    const std::uint64_t before = test::heap_allocations();
+    const auto graph = new_graph();
+    const std::uint64_t after_made = test::heap_allocations();
+    graph_node last = graph->add_kernel({}, {}).value();
+    for (int i = 1; i < nodes; ++i) {
+      const std::array one{last};
+      last = (i % 2 == 0 ? graph->add_kernel({}, one) : graph->add_host(job, 0, one)).value();
+    }
+    if (whole == nullptr) {
+      whole = std::move(graph->instantiate().value());
+    } else {
+      EXPECT_TRUE(graph->update(*whole).ok());
+    }
+    EXPECT_TRUE(whole->launch(*queue).ok());
+    EXPECT_LE(after_made - before, 3U);
+    return test::heap_allocations() - after_made;
+  };
+  EXPECT_GT(stage(length), 0U);
+  EXPECT_EQ(stage(length), 0U);
+  EXPECT_EQ(stage(length), 0U);
 }
 
 TEST_F(NullGraphs, AnyKernelIsThere) {
