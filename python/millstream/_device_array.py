@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from millstream._errors import (
     InvalidValueError,
     LayoutError,
     OutOfRangeError,
+    UnavailableError,
 )
 from millstream._stream import _stream_number
 
@@ -27,7 +29,9 @@ _LEGACY = 1  # the number of the default stream in both array protocols
 
 
 def _release(place: data_place, pointer: int, nbytes: int, stream: object) -> None:
-    place.deallocate(pointer, nbytes, stream)
+    # In a forked child it is the parent's, and at the end of the program the driver takes it back.
+    with contextlib.suppress(UnavailableError):
+        place.deallocate(pointer, nbytes, stream)
 
 
 class DeviceArray:

@@ -272,7 +272,7 @@ void bind_running_task(nb::module_& core) {
           "__getitem__",
           [](running_task& self, nb::handle key) {
             self.check_open();
-            return self.arguments.item(key);
+            return self.arguments.item(argument_list::to_key(key));
           },
           "key"_a, nb::sig("def __getitem__(self, key: int | logical_data) -> typing.Any"),
           "Array of a dependency, by position (tokens counted) or by datum.")

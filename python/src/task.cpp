@@ -53,6 +53,24 @@ std::vector<std::string> data_names(const py_task& self) {
   return names;
 }
 
+class in_use {
+ public:
+  explicit in_use(py_task& task) noexcept : task_(task) { ++task_.uses; }
+  ~in_use() { --task_.uses; }
+  in_use(const in_use&) = delete;
+  in_use& operator=(const in_use&) = delete;
+
+ private:
+  py_task& task_;
+};
+
+void check_unused(const py_task& self) {
+  if (self.uses == 0) return;
+  throw error(errc::usage, self.core.name() +
+                               " cannot end while its arrays are being made; end it after the "
+                               "call that asks for them");
+}
+
 // The data may be let go now, unless somebody else has it.
 void close_body(py_task& self) {
   if (self.arguments) {
@@ -65,6 +83,7 @@ void close_body(py_task& self) {
 }
 
 void end(py_task& self) {
+  check_unused(self);
   with_details(details_of(self), [&self] {
     if (self.scope) self.scope->finish();
     const may_block section;
@@ -75,6 +94,7 @@ void end(py_task& self) {
 }
 
 void fail(py_task& self, nb::handle value) {
+  check_unused(self);
   const python_exception cause(nb::borrow(value));
   self.state->keep(cause);
   self.core.fail(std::make_exception_ptr(cause));
@@ -124,8 +144,18 @@ argument_list& arguments(py_task& self) {
   return *self.arguments;
 }
 
+// A collection of garbage inside of `get` may run code that ends the task.
+template <class Get>
+nb::object of_arguments(py_task& self, Get&& get) {
+  argument_list& list = arguments(self);
+  const in_use now(self);
+  return get(list);
+}
+
 nb::object args(py_task& self) {
-  if (!self.tuple.is_valid()) self.tuple = arguments(self).arrays();
+  if (!self.tuple.is_valid()) {
+    self.tuple = of_arguments(self, [](argument_list& list) { return list.arrays(); });
+  }
   return self.tuple;
 }
 
@@ -226,7 +256,11 @@ void bind_task(nb::module_& core) {
           nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"),
           "Iterates over `args()`, so that ``with ctx.task(a.read()) as (x,):`` works.")
       .def(
-          "__getitem__", [](py_task& self, nb::handle key) { return arguments(self).item(key); },
+          "__getitem__",
+          [](py_task& self, nb::handle key) {
+            const auto wanted = argument_list::to_key(key);
+            return of_arguments(self, [&](argument_list& list) { return list.item(wanted); });
+          },
           "key"_a, nb::sig("def __getitem__(self, key: int | logical_data) -> typing.Any"),
           "Array of a dependency, by position (tokens counted) or by datum. IndexError past the "
           "list, KeyError for other data, RuntimeError for a token.")
@@ -243,19 +277,26 @@ void bind_task(nb::module_& core) {
       .def(
           "get_arg_cai",
           [](py_task& self, nb::handle index) {
-            return arguments(self).view(to_index(index, "index"));
+            const std::size_t number = to_index(index, "index");  // may end the task
+            return of_arguments(self, [&](argument_list& list) { return list.view(number); });
           },
           "index"_a, nb::sig("def get_arg_cai(self, index: int) -> stf_cai"),
           "View of dependency `index`; errors as `get_arg`.")
       .def(
-          "args_cai", [](py_task& self) { return arguments(self).views(); },
+          "args_cai",
+          [](py_task& self) {
+            return of_arguments(self, [](argument_list& list) { return list.views(); });
+          },
           nb::sig("def args_cai(self) -> stf_cai | tuple[stf_cai, ...] | None"),
           "Views of all dependencies but tokens: None, one view, or a tuple.")
       .def("_where", &where,
            nb::sig("def _where(self) -> tuple[millstream.CudaStream, int | None]"),
            "`stream_ptr`, and the device: -1 for the host, None on machines without GPU streams.")
       .def(
-          "_capsules", [](py_task& self) { return arguments(self).capsules(); },
+          "_capsules",
+          [](py_task& self) {
+            return of_arguments(self, [](argument_list& list) { return list.capsules(); });
+          },
           nb::sig("def _capsules(self) -> tuple[object, ...] | None"),
           "DLPack capsules of all dependencies but tokens, without an order of streams; None where "
           "one of them has none that a GPU library takes.")

@@ -27,6 +27,7 @@ struct py_task {
   std::optional<argument_list> arguments;  ///< made at the first look at an array or view
   std::unique_ptr<body_scope> scope;       ///< with native calls, from the first look on
   nb::object tuple;                        ///< what `args()` gave
+  int uses = 0;  ///< calls that make arrays or views now: code of the user's may run inside of them
   source_site site;
   std::string symbol;  ///< "" = none
 };

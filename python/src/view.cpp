@@ -345,18 +345,23 @@ nb::object argument_list::capsules() const {
   return nb::tuple(made);
 }
 
-nb::object argument_list::item(nb::handle key) {
-  if (const auto* data = as<py_data>(key)) {
+argument_list::item_key argument_list::to_key(nb::handle key) {
+  if (const auto* datum = as<py_data>(key)) return {datum, 0};
+  return {nullptr, to_integer(key, "index")};
+}
+
+nb::object argument_list::item(const item_key& key) {
+  if (key.datum != nullptr) {
     for (std::size_t i = 0; i < entries_.size(); ++i) {
-      if (entries_[i].datum == data->data.state()) return array(i);
+      if (entries_[i].datum == key.datum->data.state()) return array(i);
     }
     throw binding_error(errc::out_of_range,
-                        name_of(data->data) +
+                        name_of(key.datum->data) +
                             " is no dependency of the task; add it, for "
                             "example as data.read()",
                         {}, "MissingDataError");
   }
-  std::int64_t index = to_integer(key, "index");
+  std::int64_t index = key.index;
   if (index < 0) index += static_cast<std::int64_t>(entries_.size());
   if (index < 0) index = static_cast<std::int64_t>(entries_.size());
   return array(static_cast<std::size_t>(index));

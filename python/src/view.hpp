@@ -14,6 +14,8 @@
 
 namespace millstream::python {
 
+struct py_data;
+
 /// Where the memory of an argument is.
 struct argument_home {
   data_place place = data_place::host();
@@ -92,8 +94,15 @@ class argument_list {
   /// A tuple with one DLPack capsule for each argument but tokens, which asks for no order; None
   /// where the protocol cannot say where one of them is, or a GPU library would not take it.
   [[nodiscard]] nb::object capsules() const;
-  /// By position (negative from the end) or by datum.
-  [[nodiscard]] nb::object item(nb::handle key);
+  /// What `item` takes: a datum or a number, negative from the end. Runs code of the user's, which
+  /// may end the task, so that it is asked for before the list is.
+  struct item_key {
+    const py_data* datum = nullptr;  ///< lives as long as what was asked with
+    std::int64_t index = 0;
+  };
+  [[nodiscard]] static item_key to_key(nb::handle key);
+  /// By position or by datum. MissingDataError for a datum that is no dependency.
+  [[nodiscard]] nb::object item(const item_key& key);
 
   /// The task has ended: views that are left raise when used, and say what `name` and `names` say.
   template <class Name, class Names>

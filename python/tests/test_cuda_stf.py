@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cuda.stf._experimental` as a name of ours, beside whatever else is installed as `cuda`."""
 
+import importlib
 import os
 import pathlib
 import subprocess
@@ -8,9 +9,11 @@ import sys
 import sysconfig
 import textwrap
 
-import millstream
 import numpy
 import pytest
+
+# What Millstream needs of others, beside NumPy.
+BACKPORTS = ("exceptiongroup", "typing_extensions") if sys.version_info < (3, 11) else ()
 
 # What each case finds installed as `cuda`: files, with their content.
 OTHERS = {
@@ -28,8 +31,9 @@ def run(tmp_path):
     """Runs a program in a folder of packages that has Millstream, NumPy and these files."""
     packages = tmp_path / "packages"
     packages.mkdir()
-    for module in (millstream, numpy):
-        source = pathlib.Path(module.__file__).parent
+    for name in ("millstream", "numpy", *BACKPORTS):
+        file = pathlib.Path(importlib.import_module(name).__file__)
+        source = file.parent if file.stem == "__init__" else file
         (packages / source.name).symlink_to(source)
     libs = pathlib.Path(numpy.__file__).parent.parent / "numpy.libs"
     if libs.exists():
