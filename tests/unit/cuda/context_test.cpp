@@ -2,6 +2,7 @@
 /// The caller's current context is after every call what it was before, also when it fails.
 #include <set>
 
+#include "backend/graph.hpp"
 #include "backend/range.hpp"
 #include "tests/unit/cuda/machine_test.hpp"
 
@@ -85,10 +86,51 @@ class all_calls {
     after("enable_peer");
     static_cast<void>(device().load(std::as_bytes(std::span("no image"))));
     after("load");
-    static_cast<void>(device().make_graph());
-    after("make_graph");
+    build_graph(after);
     static_cast<void>(device().memory());
     after("memory");
+  }
+  void build_graph(const std::function<void(const char*)>& after) {
+    std::unique_ptr<backend::graph> graph;
+    keep(graph, device().make_graph());
+    after("make_graph");
+    if (graph == nullptr || block_ == nullptr) return;
+    backend::fill_request fill;
+    fill.to = block_;
+    fill.home = backend::device_memory(index_);
+    fill.bytes = 992;
+    for (const std::uint32_t pattern : {4U, 16U}) {
+      fill.pattern_bytes = pattern;
+      fill.pattern[3] = std::byte{1};
+      static_cast<void>(graph->add_fill(fill, {}));
+      after("add_fill");
+    }
+    static_cast<void>(
+        graph->add_copy(backend::copy_request::contiguous(host_.data(), memory_home::host, block_,
+                                                          backend::device_memory(index_), 1000),
+                        {}));
+    after("add_copy");
+    if (graph->begin_body(*queue_, {})) {
+      after("begin_body");
+      static_cast<void>(queue_->fill(fill));
+      backend::node_list last;
+      static_cast<void>(graph->end_body(*queue_, last));
+    }
+    after("end_body");
+    std::unique_ptr<backend::executable_graph> ready;
+    keep(ready, graph->instantiate());
+    after("instantiate");
+    if (ready != nullptr) {
+      static_cast<void>(ready->launch(*queue_));
+      after("launch");
+      static_cast<void>(graph->update(*ready));
+      after("update");
+    }
+    static_cast<void>(graph->dot());
+    after("dot");
+    ready.reset();
+    graph.reset();
+    after("the end of a graph");
   }
   template <class T>
   void keep(T& in, backend::result<T> answer) {

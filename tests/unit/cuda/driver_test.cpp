@@ -94,6 +94,9 @@ TEST_F(Driver, AMissingOptionalFunctionTurnsItsBitOff) {
   } rows[] = {{"cuMemAllocManaged", capability::managed},
               {"cuStreamWaitValue64", capability::stream_memory_ops},
               {"cuStreamBeginCaptureToGraph", capability::capture_to_graph},
+              {"cuStreamUpdateCaptureDependencies", capability::capture_to_graph},
+              {"cuGraphAddKernelNode", capability::graphs},
+              {"cuGraphExecUpdate", capability::graphs},
               {"cuMemMap", capability::vmm},
               {"cuGreenCtxStreamCreate", capability::green_contexts}};
   for (const auto& row : rows) {
@@ -109,6 +112,7 @@ TEST_F(Driver, AnOlderDriverHasFewerBits) {
   control.pose(12020);
   const backend::capability_set old = bits();
   EXPECT_TRUE(old.has(capability::kernels));
+  EXPECT_TRUE(old.has(capability::graphs));
   EXPECT_FALSE(old.has(capability::capture_to_graph));
   EXPECT_FALSE(old.has(capability::green_contexts));
 }

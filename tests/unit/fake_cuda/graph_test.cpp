@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graphs that are made node by node, updated, and captured into by several streams.
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "tests/unit/fake_cuda/driver.hpp"
+
+namespace fake_cuda_test {
+namespace {
+
+class Graph : public DriverTest {
+ protected:
+  graph make_graph() {
+    graph made = nullptr;
+    OK(call.cuGraphCreate(&made, 0));
+    finally([this, made] { call.cuGraphDestroy(made); });
+    return made;
+  }
+  executable_graph instantiate(graph what) {
+    executable_graph made = nullptr;
+    graph_instantiate_parameters how{};
+    OK(call.cuGraphInstantiateWithParams(&made, what, &how));
+    EXPECT_EQ(how.result, graph_instantiate_result::success);
+    finally([this, made] { call.cuGraphExecDestroy(made); });
+    return made;
+  }
+  result add_kernel(graph_node* made, graph into, std::vector<graph_node> after,
+                    const kernel_node& what) {
+    return call.cuGraphAddKernelNode(made, into, after.data(), after.size(), &what);
+  }
+  /// A node that adds the second word to the first.
+  graph_node add_sum(graph into, std::vector<graph_node> after, device_pointer to) {
+    device_pointer second = to + 4;
+    std::uint64_t count = 1;
+    std::array<void*, 4> list{&to, &to, &second, &count};
+    const kernel_node what = kernel_of("test_add_u32", list.data());
+    graph_node made = nullptr;
+    OK(add_kernel(&made, into, std::move(after), what));
+    return made;
+  }
+  kernel_node kernel_of(const char* name, void** parameters) {
+    kernel_node what{};
+    what.entry = find_kernel(name);
+    what.grid_x = what.grid_y = what.grid_z = 1;
+    what.block_x = 32;
+    what.block_y = what.block_z = 1;
+    what.parameters = parameters;
+    return what;
+  }
+  result add_fill(graph_node* made, graph into, std::vector<graph_node> after, device_pointer to,
+                  std::uint32_t value) {
+    const fill_node what{to, 0, value, 4, 1, 1};
+    return call.cuGraphAddMemsetNode(made, into, after.data(), after.size(), &what, here);
+  }
+  void run(graph what) {
+    const stream on = make_stream();
+    OK(call.cuGraphLaunch(instantiate(what), on));
+    OK(call.cuStreamSynchronize(on));
+  }
+  graph_update_result update(executable_graph target, graph from, result wanted) {
+    graph_update_info info{};
+    EXPECT_EQ(call.cuGraphExecUpdate(target, from, &info), wanted);
+    return info.result;
+  }
+  std::size_t node_count(graph of) {
+    std::size_t count = 0;
+    OK(call.cuGraphGetNodes(of, nullptr, &count));
+    return count;
+  }
+};
+
+TEST_F(Graph, NodesRunInTheOrderOfTheirEdges) {
+  const device_pointer words = make_block(8);
+  const graph into = make_graph();
+  graph_node first = nullptr;
+  graph_node second = nullptr;
+  OK(add_fill(&first, into, {}, words, 3));
+  OK(add_fill(&second, into, {}, words + 4, 4));
+  const graph_node sum = add_sum(into, {first, second}, words);
+  add_sum(into, {sum}, words);
+  run(into);
+  EXPECT_EQ(read_word(words), 11U);
+}
+
+TEST_F(Graph, APredecessorNamedTwiceIsRefused) {
+  const graph into = make_graph();
+  const device_pointer word = make_block(4);
+  graph_node first = nullptr;
+  graph_node none = nullptr;
+  OK(add_fill(&first, into, {}, word, 1));
+  EXPECT_EQ(add_fill(&none, into, {first, first}, word, 2), result::invalid_value);
+  EXPECT_EQ(node_count(into), 1U);
+}
+
+TEST_F(Graph, ABlockIsCopiedByOneNode) {
+  const graph into = make_graph();
+  const device_pointer block = make_block(64);
+  fill_words(block, 7, 16);
+  std::array<std::uint32_t, 4> got{};
+  copy_3d what{};
+  what.from_type = memory_type::on_device;
+  what.from_device = block;
+  what.from_pitch = 16;
+  what.to_type = memory_type::on_host;
+  what.to_host = got.data();
+  what.to_pitch = 8;
+  what.width_bytes = 8;
+  what.height = 2;
+  what.depth = 1;
+  graph_node made = nullptr;
+  OK(call.cuGraphAddMemcpyNode(&made, into, nullptr, 0, &what, here));
+  run(into);
+  EXPECT_EQ(got, (std::array<std::uint32_t, 4>{7, 7, 7, 7}));
+}
+
+TEST_F(Graph, ARowNeedsNoPitch) {
+  const graph into = make_graph();
+  const device_pointer block = make_block(64);
+  fill_words(block, 9, 16);
+  std::array<std::uint32_t, 16> got{};
+  copy_3d what{};
+  what.from_type = memory_type::on_device;
+  what.from_device = block;
+  what.to_type = memory_type::on_host;
+  what.to_host = got.data();
+  what.width_bytes = 64;
+  what.height = what.depth = 1;
+  graph_node made = nullptr;
+  OK(call.cuGraphAddMemcpyNode(&made, into, nullptr, 0, &what, here));
+  run(into);
+  EXPECT_EQ(got[15], 9U);
+}
+
+TEST_F(Graph, AKernelOfALibraryRunsInTheContextThatIsNamed) {
+  library loaded = nullptr;
+  kernel found = nullptr;
+  OK(call.cuLibraryLoadData(&loaded, kernel_text().c_str(), nullptr, nullptr, 0, nullptr, nullptr,
+                            0));
+  finally([this, loaded] { call.cuLibraryUnload(loaded); });
+  OK(call.cuLibraryGetKernel(&found, loaded, "test_fill_u32"));
+  device_pointer block = make_block(40);
+  std::uint32_t value = 5;
+  std::uint64_t count = 10;
+  std::array<void*, 3> list{&block, &value, &count};
+  kernel_node what = kernel_of("test_fill_u32", list.data());
+  what.entry = nullptr;
+  what.of_library = found;
+  what.in = here;
+  graph_node made = nullptr;
+  const graph into = make_graph();
+  OK(add_kernel(&made, into, {}, what));
+  run(into);
+  EXPECT_EQ(read_word(block + 36), 5U);
+}
+
+TEST_F(Graph, AChildIsTakenAsItIs) {
+  const device_pointer words = make_block(8);
+  fill_words(words, 1, 2);
+  const graph child = make_graph();
+  const graph_node inner = add_sum(child, {}, words);
+  const graph parent = make_graph();
+  graph_node made = nullptr;
+  OK(call.cuGraphAddChildGraphNode(&made, parent, nullptr, 0, child));
+  add_sum(child, {inner}, words);
+  add_sum(parent, {made}, words);
+  EXPECT_EQ(node_count(parent), 2U);
+  run(parent);
+  EXPECT_EQ(read_word(words), 3U);
+}
+
+TEST_F(Graph, AGraphWithMemoryIsNoChild) {
+  const stream on = make_stream();
+  const graph child = make_graph();
+  const graph parent = make_graph();
+  graph captured = nullptr;
+  device_pointer block = 0;
+  OK(call.cuStreamBeginCaptureToGraph(on, child, nullptr, nullptr, 0, capture_mode::relaxed));
+  OK(call.cuMemAllocAsync(&block, 4, on));
+  OK(call.cuMemFreeAsync(block, on));
+  OK(call.cuStreamEndCapture(on, &captured));
+  graph_node made = nullptr;
+  EXPECT_NE(call.cuGraphAddChildGraphNode(&made, parent, nullptr, 0, child), result::success);
+  EXPECT_EQ(node_count(parent), 0U);
+}
+
+TEST_F(Graph, AnUpdateTakesParametersAndRefusesTheRest) {
+  const device_pointer words = make_block(8);
+  const auto fills = [&](std::uint32_t first, std::uint32_t second, bool with_edge) {
+    const graph made = make_graph();
+    graph_node a = nullptr;
+    graph_node b = nullptr;
+    OK(add_fill(&a, made, {}, words, first));
+    OK(add_fill(&b, made, with_edge ? std::vector{a} : std::vector<graph_node>{}, words + 4,
+                second));
+    return made;
+  };
+  const executable_graph ready = instantiate(fills(1, 2, true));
+  EXPECT_EQ(update(ready, fills(3, 4, true), result::success), graph_update_result::success);
+  EXPECT_EQ(update(ready, fills(5, 6, false), result::graph_update_failure),
+            graph_update_result::topology_changed);
+  const graph kernels = make_graph();
+  const graph_node first = add_sum(kernels, {}, words);
+  add_sum(kernels, {first}, words);
+  EXPECT_EQ(update(ready, kernels, result::graph_update_failure),
+            graph_update_result::node_type_changed);
+  const stream on = make_stream();
+  OK(call.cuGraphLaunch(ready, on));
+  OK(call.cuStreamSynchronize(on));
+  EXPECT_EQ(read_words(words, 2), (std::vector<std::uint32_t>{3, 4}));
+}
+
+TEST_F(Graph, AttributesBelongToTheNode) {
+  const graph into = make_graph();
+  std::uint64_t turns = 0;
+  void* list[] = {&turns};
+  kernel_node what = kernel_of("test_spin", list);
+  graph_node made = nullptr;
+  OK(add_kernel(&made, into, {}, what));
+  launch_attribute_value value{};
+  const int yes = 1;
+  std::memcpy(value.bytes, &yes, sizeof yes);
+  OK(call.cuGraphKernelNodeSetAttribute(made, launch_attribute_id::cooperative, &value));
+  OK(call.cuGraphDestroyNode(made));
+  EXPECT_EQ(node_count(into), 0U);
+}
+
+TEST_F(Graph, SeveralStreamsShareACaptureAndAreToldWhatTheyComeAfter) {
+  const stream origin = make_stream();
+  const stream second = make_stream();
+  const device_pointer words = make_block(16);
+  const graph into = make_graph();
+  graph_node before = nullptr;
+  OK(add_fill(&before, into, {}, words + 8, 1));
+  OK(call.cuStreamBeginCaptureToGraph(origin, into, nullptr, nullptr, 0, capture_mode::relaxed));
+  OK(call.cuMemsetD32Async(words, 1, 1, origin));
+  const event fork = make_event();
+  OK(call.cuEventRecord(fork, origin));
+  OK(call.cuStreamWaitEvent(second, fork, event_wait_flags::none));
+  OK(call.cuStreamUpdateCaptureDependencies(second, &before, nullptr, 1,
+                                            capture_dependencies_flags::set));
+  OK(call.cuMemsetD32Async(words + 4, 2, 1, second));
+  capture_status now{};
+  graph listed = nullptr;
+  const graph_node* ends = nullptr;
+  const graph_edge* edges = nullptr;
+  std::size_t count = 0;
+  std::uint64_t id = 0;
+  OK(call.cuStreamGetCaptureInfo(second, &now, &id, &listed, &ends, &edges, &count));
+  ASSERT_EQ(count, 1U);
+  graph_node end = ends[0];
+  OK(call.cuStreamUpdateCaptureDependencies(origin, &end, nullptr, 1,
+                                            capture_dependencies_flags::add));
+  graph captured = nullptr;
+  OK(call.cuStreamEndCapture(origin, &captured));
+  std::size_t edge_count = 0;
+  OK(call.cuGraphGetEdges(into, nullptr, nullptr, &edge_count));
+  EXPECT_EQ(node_count(into), 3U);
+  EXPECT_EQ(edge_count, 1U);  // the fork made none
+  run(into);
+  EXPECT_EQ(read_words(words, 3), (std::vector<std::uint32_t>{1, 2, 1}));
+}
+
+TEST_F(Graph, WhatAStreamWasMadeToForgetNeedNotJoin) {
+  const stream origin = make_stream();
+  const stream second = make_stream();
+  const device_pointer words = make_block(8);
+  const graph into = make_graph();
+  OK(call.cuStreamBeginCaptureToGraph(origin, into, nullptr, nullptr, 0, capture_mode::relaxed));
+  const event fork = make_event();
+  OK(call.cuEventRecord(fork, origin));
+  OK(call.cuStreamWaitEvent(second, fork, event_wait_flags::none));
+  OK(call.cuMemsetD32Async(words, 1, 1, second));
+  OK(call.cuStreamUpdateCaptureDependencies(second, nullptr, nullptr, 0,
+                                            capture_dependencies_flags::set));
+  graph captured = nullptr;
+  OK(call.cuStreamEndCapture(origin, &captured));
+  EXPECT_EQ(node_count(into), 1U);
+}
+
+TEST_F(Graph, AStreamOutsideHasNoDependenciesToSet) {
+  EXPECT_EQ(call.cuStreamUpdateCaptureDependencies(make_stream(), nullptr, nullptr, 0,
+                                                   capture_dependencies_flags::set),
+            result::illegal_state);
+}
+
+TEST_F(Graph, NodesAreAddedToAGraphThatIsCapturedInto) {
+  const stream origin = make_stream();
+  const device_pointer words = make_block(8);
+  const graph into = make_graph();
+  OK(call.cuStreamBeginCaptureToGraph(origin, into, nullptr, nullptr, 0, capture_mode::relaxed));
+  OK(call.cuMemsetD32Async(words, 1, 1, origin));
+  graph_node beside = nullptr;
+  OK(add_fill(&beside, into, {}, words + 4, 2));
+  graph captured = nullptr;
+  OK(call.cuStreamEndCapture(origin, &captured));
+  EXPECT_EQ(node_count(into), 2U);
+}
+
+TEST_F(Graph, ALaunchInACapturedStreamIsAChild) {
+  const stream origin = make_stream();
+  const device_pointer words = make_block(8);
+  fill_words(words, 1, 2);
+  const graph inner = make_graph();
+  add_sum(inner, {}, words);
+  const executable_graph ready = instantiate(inner);
+  graph captured = nullptr;
+  OK(call.cuStreamBeginCapture(origin, capture_mode::relaxed));
+  OK(call.cuGraphLaunch(ready, origin));
+  OK(call.cuStreamEndCapture(origin, &captured));
+  finally([this, captured] { call.cuGraphDestroy(captured); });
+  graph_node node = nullptr;
+  std::size_t count = 1;
+  OK(call.cuGraphGetNodes(captured, &node, &count));
+  auto type = node_type::empty;
+  OK(call.cuGraphNodeGetType(node, &type));
+  EXPECT_EQ(type, node_type::child);
+  run(captured);
+  EXPECT_EQ(read_word(words), 2U);
+}
+
+TEST_F(Graph, ADrawingIsWritten) {
+  const graph into = make_graph();
+  graph_node made = nullptr;
+  OK(add_fill(&made, into, {}, make_block(4), 1));
+  const std::string path = testing::TempDir() + "millstream_fake_cuda.dot";
+  OK(call.cuGraphDebugDotPrint(into, path.c_str(), 0));
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_NE(text.find("digraph"), std::string::npos);
+  static_cast<void>(std::remove(path.c_str()));
+}
+
+}  // namespace
+}  // namespace fake_cuda_test
