@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <thread>
 
 #include "context.hpp"
 
@@ -15,10 +14,7 @@ namespace millstream::python {
 class body_scope {
  public:
   body_scope(std::shared_ptr<context_state> in, const body_call& call);
-  ~body_scope() {
-    // A task may be ended by another thread, where another device may be current.
-    if (std::this_thread::get_id() == thread_) in_->on->opened().leave(device_, entered_);
-  }
+  ~body_scope() { in_->on->opened().leave(device_, entered_); }
   body_scope(const body_scope&) = delete;
   body_scope& operator=(const body_scope&) = delete;
 
@@ -32,7 +28,6 @@ class body_scope {
  private:
   const std::shared_ptr<context_state> in_;
   const int device_;
-  const std::thread::id thread_ = std::this_thread::get_id();
   std::uint64_t entered_ = 0;
   std::uint64_t stream_;
   bool gave_stream_ = false;  // of the current device, to a body on the host

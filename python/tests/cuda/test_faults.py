@@ -362,27 +362,6 @@ def test_a46_current_context_and_device_stay(driver, machine, device):
     assert seen == [True]
 
 
-def test_a46_task_that_another_thread_ends_changes_nothing_there(driver, machine):
-    own = driver.make_context()
-    seen = []
-
-    def end(task):
-        driver.use(own)
-        task.end()
-        seen.append(driver.current() == own)
-
-    driver.use(driver.primary())
-    with stf.context(machine=machine) as ctx:
-        task = ctx.task(ctx.logical_data(np.ones(8)).rw())
-        task.start()
-        task.stream_ptr()
-        thread = threading.Thread(target=end, args=(task,))
-        thread.start()
-        thread.join(LIMIT_S)
-        assert seen == [True]
-        driver.use(driver.primary())
-
-
 A48_OUT_OF_MEMORY = """
     import millstream as stf
     import numpy as np
