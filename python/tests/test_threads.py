@@ -255,3 +255,37 @@ def test_any_mix_of_threads_and_host_functions_comes_to_an_end(machine):
     run_all([each.finalize for each in contexts])
     for each in contexts:
         each.finalize()
+
+
+@pytest.mark.host_devices
+def test_threads_that_share_one_open_task(ctx):
+    asks = [
+        lambda t: t.args(),
+        lambda t: t.args_cai(),
+        lambda t: t[0],
+        lambda t: t.get_arg(0),
+        lambda t: t._capsules(),
+        repr,
+    ]
+    failed = []
+
+    def use(task):
+        try:
+            for ask in [*asks, lambda t: t.end()]:
+                with contextlib.suppress(stf.UsageError):  # another thread has ended it
+                    ask(task)
+        except BaseException as error:
+            failed.append(error)
+
+    data = ctx.logical_data(np.zeros(3))
+    for _ in range(50):
+        task = ctx.task(data.rw())
+        task.start()
+        threads = [threading.Thread(target=use, args=(task,)) for _ in range(3)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert "ended" in repr(task)
+    assert failed == []
+    assert ctx.wait(data).tolist() == [0] * 3
