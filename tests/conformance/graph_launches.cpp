@@ -317,14 +317,7 @@ TEST_F(graph_ends, AMachineClosesWithALaunchInFlight) {
   {
     const graph_ptr graph = value(other->at(0).make_graph());
     for (int i = 0; i < 3; ++i) {
-      struct watch {
-        explicit watch(std::latch& by) : disposed(by) {}
-        ~watch() { disposed.count_down(); }
-        watch(const watch&) = delete;
-        watch& operator=(const watch&) = delete;
-        std::latch& disposed;
-      };
-      backend::job& made = new_job(log, [end = std::make_shared<watch>(disposed)] {});
+      backend::job& made = new_job(log, [end = std::make_shared<end_watch>(disposed)] {});
       static_cast<void>(host_node(*graph, made));
     }
     ok(value(graph->instantiate())->launch(*queue));

@@ -15,6 +15,37 @@ using graphs = graph_promise<>;
 using graph_values = graph_promise<capability::values>;
 using graph_jobs = graph_promise<capability::values, capability::runs_jobs>;
 
+/// A graph that fills a block and copies it to `got` unless the word says no.
+template <class Promise>
+class graph_skips_of : public Promise {
+ protected:
+  void TearDown() override {
+    graph.reset();
+    Promise::TearDown();
+  }
+  void build() {
+    queue = &this->queue_on(0);
+    std::byte* block = this->take(0, 100, *queue);
+    graph = this->new_graph();
+    filled = this->fill_node(*graph, 0, block, 100, 4);
+    request = this->copy_of(got.data(), -1, block, 0, 100);
+    request.skip_when = &word;
+  }
+  [[nodiscard]] graph_node add() { return this->copy_node(*graph, request, {filled}); }
+  void launch(backend::executable_graph& whole) {
+    ok(whole.launch(*queue));
+    this->finish(*queue);
+  }
+  std::atomic<void*> word{&word};
+  bytes got = bytes(100);
+  backend::queue* queue = nullptr;
+  graph_ptr graph;
+  graph_node filled{};
+  backend::copy_request request;
+};
+using graph_skips = graph_skips_of<graph_values>;
+using graph_job_skips = graph_skips_of<graph_jobs>;
+
 TEST_F(graphs, NodesDifferAndAreCounted) {
   backend::queue& queue = queue_on(0);
   std::byte* block = take(0, 100, queue);
@@ -322,42 +353,25 @@ TEST_F(graph_jobs, EveryPlaceRunsThem) {
   EXPECT_EQ(job.log.runs, static_cast<int>(places().size()));
 }
 
-TEST_F(graph_jobs, ACopyLooksWhetherToBeLeftOutWhenItRuns) {
-  backend::queue& queue = queue_on(0);
-  std::byte* block = take(0, 100, queue);
-  std::atomic<void*> word{&word};
-  bytes got(100);
-  const graph_ptr graph = new_graph();
-  const graph_node filled = fill_node(*graph, 0, block, 100, 4);
-  backend::copy_request request = copy_of(got.data(), -1, block, 0, 100);
-  request.skip_when = &word;
-  EXPECT_NE(copy_node(*graph, request, {filled}), graph_node::none);
+TEST_F(graph_job_skips, ACopyLooksWhetherToBeLeftOutWhenItRuns) {
+  build();
+  EXPECT_NE(add(), graph_node::none);
   const executable_ptr whole = value(graph->instantiate());
-  ok(whole->launch(queue));
-  finish(queue);
+  launch(*whole);
   EXPECT_EQ(got, bytes(100));
   word = nullptr;
-  ok(whole->launch(queue));
-  finish(queue);
+  launch(*whole);
   EXPECT_EQ(got, bytes(100, std::byte{4}));
 }
 
-TEST_F(graph_values, WithoutJobsACopyLooksWhenItIsAdded) {
+TEST_F(graph_skips, WithoutJobsACopyLooksWhenItIsAdded) {
   if (has(capability::runs_jobs)) GTEST_SKIP() << "the machine looks when it runs";
-  backend::queue& queue = queue_on(0);
-  std::byte* block = take(0, 100, queue);
-  std::atomic<void*> word{&word};
-  bytes got(100);
-  const graph_ptr graph = new_graph();
-  const graph_node filled = fill_node(*graph, 0, block, 100, 4);
-  backend::copy_request request = copy_of(got.data(), -1, block, 0, 100);
-  request.skip_when = &word;
-  EXPECT_EQ(copy_node(*graph, request, {filled}), graph_node::none);
+  build();
+  EXPECT_EQ(add(), graph_node::none);
   EXPECT_EQ(graph->node_count(), 1U);
   word = nullptr;
-  EXPECT_NE(copy_node(*graph, request, {filled}), graph_node::none);
-  ok(value(graph->instantiate())->launch(queue));
-  finish(queue);
+  EXPECT_NE(add(), graph_node::none);
+  launch(*value(graph->instantiate()));
   EXPECT_EQ(got, bytes(100, std::byte{4}));
 }
 

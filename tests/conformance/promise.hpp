@@ -59,6 +59,18 @@ struct job_log {
 /// Queues a job that calls `body` and counts in `log`, which outlives it.
 backend::status run_job(backend::queue& on, job_log& log, std::function<void()> body = {});
 
+/// Held by what a job calls: its end tells that the job disposed of itself, whichever way.
+class end_watch {
+ public:
+  explicit end_watch(std::latch& disposed) : disposed_(disposed) {}
+  ~end_watch() { disposed_.count_down(); }
+  end_watch(const end_watch&) = delete;
+  end_watch& operator=(const end_watch&) = delete;
+
+ private:
+  std::latch& disposed_;
+};
+
 /// A job that does the same and disposes of itself when it is called.
 [[nodiscard]] backend::job& new_job(job_log& log, std::function<void()> body = {});
 

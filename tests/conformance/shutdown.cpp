@@ -123,18 +123,10 @@ TEST_F(shutdown, AMachineClosesWithWorkInFlight) {
 TEST_F(shutdown_values, AMachineClosesWhileAJobRunsAndOthersWait) {
   job_log log;
   std::latch disposed(3);
-  // Its end tells that the job disposed of itself, whichever way.
-  struct watch {
-    explicit watch(std::latch& by) : disposed(by) {}
-    ~watch() { disposed.count_down(); }
-    watch(const watch&) = delete;
-    watch& operator=(const watch&) = delete;
-    std::latch& disposed;
-  };
   auto other = open_machine();
   queue_ptr queue = value(other->host().make_queue());
   for (int i = 0; i < 3; ++i) {
-    ok(run_job(*queue, log, [end = std::make_shared<watch>(disposed)] {}));
+    ok(run_job(*queue, log, [end = std::make_shared<end_watch>(disposed)] {}));
   }
   queue.reset();
   other.reset();

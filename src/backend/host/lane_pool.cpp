@@ -5,20 +5,12 @@
 #include <utility>
 
 namespace millstream::backend::host {
-namespace {
-
-std::size_t slot(int place) noexcept {
-  return static_cast<std::size_t>(place + 1);
-}
-
-}  // namespace
-
 lane_pool::lane_ref lane_pool::take(int place, const std::function<lane_ref()>& make) noexcept {
   const std::scoped_lock hold(mutex_);
   if (closed_) return nullptr;
   try {
-    if (free_.size() <= slot(place)) free_.resize(slot(place) + 1);
-    auto& mine = free_[slot(place)];
+    if (free_.size() <= slot_of(place)) free_.resize(slot_of(place) + 1);
+    auto& mine = free_[slot_of(place)];
     if (mine.empty()) return make();
     lane_ref found = std::move(mine.back());
     mine.pop_back();
@@ -28,11 +20,11 @@ lane_pool::lane_ref lane_pool::take(int place, const std::function<lane_ref()>& 
   }
 }
 
-void lane_pool::give_back(int place, lane_ref used) noexcept {
+void lane_pool::give_back(int place, const lane_ref& used) noexcept {
   const std::scoped_lock hold(mutex_);
   try {
     if (!closed_) {
-      free_[slot(place)].push_back(used);
+      free_[slot_of(place)].push_back(used);
       return;
     }
   } catch (const std::bad_alloc&) {

@@ -28,7 +28,7 @@ void launch::make_stations() {
   stations_.resize(machine_->memory.devices.size() + 1);
   std::vector<std::size_t> steps(stations_.size(), 0);
   for (index step = 0; step < missing_.size(); ++step)
-    ++steps[static_cast<std::size_t>(what_->place(step) + 1)];
+    ++steps[slot_of(what_->place(step))];
   for (std::size_t slot = 0; slot < stations_.size(); ++slot) {
     station& made = stations_[slot];
     made.ready.reserve(steps[slot]);
@@ -171,12 +171,26 @@ void launch::post_runners() noexcept {
   }
 }
 
-bool launch::post(runner& one) noexcept {
-  if (one.on == nullptr) {
-    one.on = machine_->nodes.take(one.place,
-                                  [&] { return make_lane(machine_, machine_->who_of(one.place)); });
+/// Null without one, and when the launch was dropped while it was looked for: then its lanes go
+/// back.
+std::shared_ptr<lane> launch::lane_of(runner& one) noexcept {
+  {
+    const std::scoped_lock hold(mutex_);
+    if (dropped_ || one.on != nullptr) return dropped_ ? nullptr : one.on;
   }
-  const std::shared_ptr<lane> on = one.on;  // the launch may have ended when `add` returns
+  auto leased = machine_->nodes.take(
+      one.place, [&] { return make_lane(machine_, machine_->who_of(one.place)); });
+  if (leased == nullptr) return nullptr;
+  {
+    const std::scoped_lock hold(mutex_);
+    if (!dropped_) return one.on = std::move(leased);
+  }
+  machine_->nodes.give_back(one.place, leased);
+  return nullptr;
+}
+
+bool launch::post(runner& one) noexcept {
+  const std::shared_ptr<lane> on = lane_of(one);
   if (on == nullptr) return false;
   one.keep = std::static_pointer_cast<launch>(shared_from_this());
   if (on->add(job_turn{&one})) return true;
@@ -229,7 +243,12 @@ void launch::all_done() noexcept {
 void launch::return_lanes() noexcept {
   for (station& each : stations_) {
     for (runner& one : std::span(each.all.get(), each.runners)) {
-      if (one.on != nullptr) machine_->nodes.give_back(one.place, std::exchange(one.on, nullptr));
+      std::shared_ptr<lane> used;
+      {
+        const std::scoped_lock hold(mutex_);
+        used.swap(one.on);
+      }
+      if (used != nullptr) machine_->nodes.give_back(one.place, used);
     }
   }
 }

@@ -55,7 +55,7 @@ class launch final : public lane {
    public:
     launch* of = nullptr;
     int place = -1;
-    std::shared_ptr<lane> on;      // leased with the first post
+    std::shared_ptr<lane> on;      // leased with the first post; guarded by the mutex
     std::shared_ptr<launch> keep;  // while it is posted
     bool busy = false;             // posted or carrying out a step; guarded by the mutex
     void run() noexcept override { of->serve(*this); }
@@ -71,9 +71,7 @@ class launch final : public lane {
   };
 
   void make_stations();
-  [[nodiscard]] station& station_of(int place) noexcept {
-    return stations_[static_cast<std::size_t>(place + 1)];
-  }
+  [[nodiscard]] station& station_of(int place) noexcept { return stations_[slot_of(place)]; }
 
   void start() noexcept;
   void serve(runner& by) noexcept;
@@ -89,6 +87,7 @@ class launch final : public lane {
   [[nodiscard]] runner* call_runner() noexcept;
   [[nodiscard]] bool finish(index step, runner& by) noexcept;
   void post_runners() noexcept;
+  [[nodiscard]] std::shared_ptr<lane> lane_of(runner& one) noexcept;
   [[nodiscard]] bool post(runner& one) noexcept;
   void discard_rest() noexcept;
   void all_done() noexcept;

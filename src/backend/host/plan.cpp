@@ -30,8 +30,8 @@ std::vector<plan::index> plan::add_nodes(const recording& in, std::optional<inde
   return ends;
 }
 
-plan::index plan::add_step(step_work work, int place) {
-  steps_.push_back({std::move(work), 0, 0, place});
+plan::index plan::add_step(const step_work& work, int place) {
+  steps_.push_back({work, 0, 0, place});
   return static_cast<index>(steps_.size() - 1);
 }
 

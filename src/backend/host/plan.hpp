@@ -71,7 +71,7 @@ class plan {
   };
   using edge_list = std::vector<edge>;
 
-  index add_step(step_work work, int place);
+  index add_step(const step_work& work, int place);
   /// Both answer the steps that what comes after the nodes waits for.
   [[nodiscard]] std::vector<index> add_nodes(const recording& in, std::optional<index> entry,
                                              edge_list& edges);
