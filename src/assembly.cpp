@@ -10,6 +10,7 @@
 #include "backend/null/machine.hpp"
 #endif
 #include "backend/machine.hpp"
+#include "graph/recorder.hpp"
 
 namespace millstream::backend {
 
@@ -28,3 +29,11 @@ std::span<const backend_entry> backends() noexcept {
 }
 
 }  // namespace millstream::backend
+
+namespace millstream::core {
+
+std::unique_ptr<recorder> make_recorder(machine& on) {
+  return std::make_unique<graph::recorder>(on, std::make_shared<graph::executable_cache>());
+}
+
+}  // namespace millstream::core

@@ -256,6 +256,9 @@ struct context_options {
   /// stream.
   std::optional<std::uint64_t> stream;
   std::shared_ptr<trace_listener> listener;  ///< told everything; null = nobody
+  /// Tasks are recorded into a graph of the machine, which `fence`, `finish` and the waits launch.
+  /// error(unsupported) where the machine has no graphs.
+  bool use_graph = false;
 };
 
 /// A buffer of the user's that becomes the first instance of a datum.
@@ -283,6 +286,18 @@ struct registration {
   std::shared_ptr<void> owner;
 };
 
+/// What a recorded context did with its stages (docs/design/0006-recording.md).
+struct recording_stats {
+  std::uint64_t stages = 0;           ///< launched
+  std::uint64_t stage_breaks = 0;     ///< of these, because a body had to run in the caller's thread
+  std::uint64_t nodes = 0;            ///< recorded, those of captured bodies included
+  std::uint64_t child_graphs = 0;     ///< of these, bodies captured beside those of another thread
+  std::uint64_t instantiations = 0;   ///< executables made
+  std::uint64_t updates = 0;          ///< executables used again
+  std::uint64_t refused_updates = 0;  ///< tried, and then made anew
+  std::string last_miss;              ///< why the last executable had to be made; "" = none was
+};
+
 /// Numbers since the context was opened.
 struct context_stats {
   std::uint64_t tasks = 0;
@@ -296,6 +311,7 @@ struct context_stats {
   std::uint64_t allocations = 0;  ///< blocks taken from the machine
   std::uint64_t reused_blocks = 0;
   std::uint64_t queues = 0;
+  recording_stats recording;  ///< zeros in an immediate context
 };
 
 /// A context orders tasks and owns data. Handles share it. Any thread may use any context; no lock
@@ -331,6 +347,10 @@ class MILLSTREAM_API untyped_context {
   /// Overwrites a datum with a pattern of 1 to 16 bytes that divides its size.
   void fill(const task_dep& target, std::span<const std::byte> pattern, exec_place place = {},
             std::string_view symbol = {});
+
+  /// What was recorded last, as the machine sees it, in the DOT language: the stage launched last, or
+  /// the present one if there is none. error(usage) in an immediate context.
+  [[nodiscard]] std::string native_dot() const;
 
   /// A stream number that ends when everything submitted so far has ended. Does not block, but on a
   /// GPU machine until the host functions submitted so far have ended.

@@ -58,30 +58,35 @@ void context::wait_for_open_tasks(lock& held, const plan& of) {
       }
     }
     if (threads.empty()) return;
-    const std::string text =
-        base::cat(of.full_name(),
-                  " would wait for an open task that waits for this thread; end the "
-                  "open task of this thread first");
-    const std::uint64_t seen = open_generation_;
-    held.unlock();
-    {
-      const wait_registration registered({threads, &open_generation_, seen}, {}, text.c_str());
-      const blocking_section blocking;
-      for (bool changed = false; !changed;) {
-        {
-          lock again(mutex_);
-          changed =
-              open_changed_.wait_for(again, wait_slice, [&] { return open_generation_ != seen; });
-        }
-        if (!changed && blocking.is_interrupted()) {
-          throw error(errc::interrupted,
-                      base::cat(of.full_name(), " was interrupted before it began"));
-        }
+    await_open_change(held, threads,
+                      base::cat(of.full_name(),
+                                " would wait for an open task that waits for this thread; end the "
+                                "open task of this thread first"),
+                      of.call());
+  }
+}
+
+// Until one of the open tasks that there are has ended. `text` is the message if that will never be.
+void context::await_open_change(lock& held, const std::vector<std::thread::id>& threads,
+                                const std::string& text, const char* call) {
+  const std::uint64_t seen = open_generation_;
+  held.unlock();
+  {
+    const wait_registration registered({threads, &open_generation_, seen}, {}, text.c_str());
+    const blocking_section blocking;
+    for (bool changed = false; !changed;) {
+      {
+        lock again(mutex_);
+        changed =
+            open_changed_.wait_for(again, wait_slice, [&] { return open_generation_ != seen; });
+      }
+      if (!changed && blocking.is_interrupted()) {
+        throw error(errc::interrupted, base::cat(call, " was interrupted before it began"));
       }
     }
-    held.lock();
-    check_live(held, of.call());
   }
+  held.lock();
+  check_live(held, call);
 }
 
 void context::check_contents(plan& of) const {
@@ -147,21 +152,26 @@ void context::allocate_missing(plan& of) {
     data& what = *each.what;
     if (!has_bytes(what) || what.find(each.place) != nullptr) continue;
     auto block = pools_.allocate(each.place, what.bytes, of.lane);
-    if (!block) {
-      const backend::status& why = block.why();
-      if (why.code() == errc::out_of_memory)
-        throw no_room{each.place, what.bytes, what.name(), why.text()};
-      throw error(why.code(), why.text());
-    }
+    if (!block) throw_no_room(each, block.take_status());
     memory_block& made = block.value();
     what.instances.push_back({each.place, made.address, made.bytes, std::move(made.ready)});
     each.attached = true;
   }
 }
 
+void context::throw_no_room(const access& of, backend::status why) {
+  if (why.code() == errc::out_of_memory)
+    throw no_room{of.place, of.what->bytes, of.what->name(), why.text()};
+  throw error(why.code(), why.text());
+}
+
+bool context::copies_in(const access& of) noexcept {
+  return has_bytes(*of.what) && reads(of.mode) && !of.what->is_valid(of.place);
+}
+
 // A task that cannot start may have left a part of a copy in its lane.
 void context::keep_behind(const plan& of) {
-  if (of.lane == no_lane) return;
+  if (of.lane == no_lane || is_stale(of)) return;
   const completion end = lanes_.advance(of.lane);
   for (const access& each : of.accesses) {
     data& what = *each.what;
@@ -201,14 +211,18 @@ void context::copy_in(const access& of, lane_index on, std::uint64_t task_id) {
   what.readers.add(end);
 }
 
+// What a failed task left is not worth copying.
+void context::skip_spoiled_copy(const access& of) {
+  data& what = *of.what;
+  if (of.shared && what.poison.find(of.version) != nullptr) what.valid |= place_bit(of.place);
+}
+
 void context::copy_inputs(plan& of, bool shared) {
   for (access& each : of.accesses) {
     data& what = *each.what;
     if (each.shared != shared || !has_bytes(what)) continue;
-    if (each.shared && what.poison.find(each.version) != nullptr) {
-      what.valid |= place_bit(each.place);  // what a failed task left is not worth copying
-    }
-    if (reads(each.mode) && !what.is_valid(each.place)) copy_in(each, of.lane, of.id);
+    skip_spoiled_copy(each);
+    if (copies_in(each)) copy_in(each, of.lane, of.id);
     each.address = what.find(each.place)->address;
   }
 }
@@ -253,9 +267,14 @@ void context::record_before_overtaking(const plan& of) {
 }
 
 void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
+  if (lanes_.recording() != nullptr && !in_caller) {
+    acquire_recorded(of);
+    return;
+  }
   completion_set& before = before_;  // keeps its room from task to task
   before.clear();
   attach_instances(of, before);
+  if (lanes_.recording() != nullptr) before = lanes_.settled(before);
   of.lane = lanes_.choose(of.exec, before);
   record_before_overtaking(of);
   const bool moves = std::any_of(of.accesses.begin(), of.accesses.end(), [](const access& each) {
@@ -279,7 +298,7 @@ void context::start_once(lock& held, plan& of, bool in_caller, completion_set& t
   check_live(held, of.call());
   do {
     wait_for_open_tasks(held, of);
-  } while (add_shared(of));
+  } while (add_shared(of) || (in_caller && close_stage(held, of.call())));
   check_contents(of);
   if (of.id == 0) {
     of.id = ++last_task_;
@@ -344,6 +363,7 @@ void context::wait_for_host_end(lock& held, std::uint64_t seen) {
 
 // Gives pooled blocks back to the machine and waits until it has them.
 void context::reclaim(lock& held, place_index place) {
+  close_stage(held, "a task that has no room");
   const lane_index order = lanes_.choose(lane_place(place), {});
   if (pools_.trim(place, order) == 0) return;
   completion_set freed;
@@ -400,6 +420,7 @@ void context::add_open(const lock& held, open_task& task, const plan& of) {
   (void)held;
   for (const access& each : of.accesses)
     each.what->open.push_back(&task);
+  if (is_recorded(of)) open_recorded_.push_back(&task);
   ++open_count_;
 }
 
@@ -413,6 +434,7 @@ void context::remove_open(const lock& held, open_task& task, const plan& of) noe
       break;
     }
   }
+  if (is_recorded(of)) std::erase(open_recorded_, &task);
   --open_count_;
   ++open_generation_;
   open_changed_.notify_all();

@@ -130,6 +130,10 @@ void untyped_context::fill(const task_dep& target, std::span<const std::byte> pa
   engine().fill(spec, pattern);
 }
 
+std::string untyped_context::native_dot() const {
+  return engine().native_dot();
+}
+
 std::uint64_t untyped_context::fence() {
   return engine().fence();
 }

@@ -5,11 +5,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -92,6 +94,8 @@ class context : public std::enable_shared_from_this<context> {
   void finish();
   /// Blocks until no lane has anything left, what bodies submit meanwhile included.
   void drain();
+  /// The machine's picture of what was recorded. Throws error(usage) in an immediate context.
+  [[nodiscard]] std::string native_dot() const;
   void abandon() noexcept;
   /// The last handle of a datum is gone.
   void let_go(data& what) noexcept;
@@ -119,6 +123,20 @@ class context : public std::enable_shared_from_this<context> {
   /// changed. If memory or the machine fails, the outputs are poisoned and the
   /// exception names the task.
   void start(lock& held, plan& of, bool in_caller, completion_set& to_wait_for);
+  /// For tasks whose bodies issue work by themselves: recorded, what they issue from now on
+  /// becomes nodes. Throws as `start` if memory or the machine fails.
+  void begin_body(const lock& held, const plan& of);
+  /// The reason why it could not be recorded, or null.
+  [[nodiscard]] std::exception_ptr end_body(const lock& held, const plan& of);
+  /// Where the task's work ends; advances its lane.
+  [[nodiscard]] completion end_of(const lock& held, const plan& of);
+  [[nodiscard]] bool is_recorded(const plan& of) const noexcept {
+    return completion{of.lane, 0}.is_recorded();
+  }
+  /// Where in the lanes that run a job with this end is. Takes the lock for a recorded one.
+  [[nodiscard]] completion position_of(completion end) const;
+  /// What the body of a recorded task holds is kept as long as it may be used.
+  void keep_with_stage(const lock& held, body_ptr work);
   /// Publishes the end of a task's accesses.
   void publish(const lock& held, const plan& of, completion end);
   /// Blocks until all of it has ended. Unlocks meanwhile. Throws
@@ -166,6 +184,10 @@ class context : public std::enable_shared_from_this<context> {
 
   // acquire.cpp
   void wait_for_open_tasks(lock& held, const plan& of);
+  void await_open_change(lock& held, const std::vector<std::thread::id>& threads,
+                         const std::string& text, const char* call);
+  [[nodiscard]] static bool copies_in(const access& of) noexcept;
+  [[noreturn]] static void throw_no_room(const access& of, backend::status why);
   void check_contents(plan& of) const;
   void acquire(plan& of, bool in_caller, completion_set& to_wait_for);
   void attach_instances(plan& of, completion_set& before);
@@ -173,6 +195,7 @@ class context : public std::enable_shared_from_this<context> {
   void allocate_missing(plan& of);
   void keep_behind(const plan& of);
   void detach(plan& of) noexcept;
+  static void skip_spoiled_copy(const access& of);
   void copy_inputs(plan& of, bool shared);
   void copy_in(const access& of, lane_index on, std::uint64_t task_id);
   void apply_writes(plan& of);
@@ -184,6 +207,27 @@ class context : public std::enable_shared_from_this<context> {
   void keep_derivation(derivation&& noted);
   [[nodiscard]] std::string memory_report(const no_room& lack) const;
   void record_before_overtaking(const plan& of);
+
+  // recording.cpp
+  /// What is to be dropped when a stage has ended.
+  struct kept_stage {
+    completion launch;
+    std::vector<body_ptr> bodies;
+    std::vector<std::shared_ptr<void>> owners;
+  };
+  void acquire_recorded(plan& of);
+  void attach_recorded(access& of);
+  void order_recorded(access& of, const plan& task);
+  [[nodiscard]] bool is_body_captured(const plan& of) const noexcept;
+  [[nodiscard]] bool is_stale(const plan& of) const noexcept;
+  [[nodiscard]] bool await_recorded_tasks(lock& held, const char* call);
+  /// Launches what was recorded; false if that is nothing. May unlock meanwhile. What cannot be
+  /// launched is a failure like that of a task.
+  bool close_stage(lock& held, const char* call);
+  void launch_stage(lock& held);
+  void lose_stage(const lock& held, const std::exception_ptr& cause, const std::string& task);
+  [[nodiscard]] bool is_lost_with_stage(const data& what) const noexcept;
+  void drop_ended_stages(lock& held);
 
   // sharing.cpp
   [[nodiscard]] bool add_shared(plan& of) const;
@@ -205,7 +249,7 @@ class context : public std::enable_shared_from_this<context> {
   void join_into_caller(lock& held);
   [[nodiscard]] lane_index copy_lane(place_index place, const completion_set& before);
   [[nodiscard]] const instance* source_of(const data& of, place_index near) const noexcept;
-  void write_back(data& of, bool guarded);
+  void write_back(data& of, bool guarded, bool recorded = false);
   void bring_home(data& shared, completion_set& before);
   void hold_until(data& of, lane_index on_lane);
   void copy_out(lock& held, data& what, void* to);
@@ -286,6 +330,9 @@ class context : public std::enable_shared_from_this<context> {
   std::atomic<std::uint64_t> failed_{0};
   failure_list failures_;  // has its own lock
   recent_tasks recent_;
+  std::vector<open_task*> open_recorded_;
+  kept_stage present_;
+  std::deque<kept_stage> stages_;  // launched, not known to have ended
   std::string loss_text_;  // empty until a device was seen to have failed for good
 };
 

@@ -86,6 +86,7 @@ class data {
   std::shared_ptr<void> keep_alive;  // the owner of the user's buffer
 
   // Order.
+  std::uint32_t settled_at = 0;  // the stage that completions below are of, at the earliest
   completion writer;       // the last write
   completion_set readers;  // every use since, outgoing copies included
   std::uint64_t version = 0;

@@ -155,6 +155,7 @@ lane_index lane_set::idle_host_lane() {
 lane_index lane_set::newest_tail(place_index place, const completion_set& before) const {
   lane_index best = no_lane;
   for (const completion& each : before) {
+    if (each.is_recorded()) continue;
     const lane& candidate = *lanes_[each.lane];
     if (candidate.place != place || candidate.tail != each.sequence || is_done(each)) continue;
     // The newest: completions are added last to first use, so a later entry of
@@ -173,6 +174,7 @@ bool lane_set::is_unfinished(lane_index host, std::uint64_t up_to) const noexcep
 
 // Whether work behind this position waits for a host function.
 bool lane_set::is_held_up(completion what) const noexcept {
+  what = settled(what);
   if (is_done(what)) return false;
   return is_unfinished(what.lane, what.sequence) || has_waits(what.lane);
 }
@@ -202,6 +204,7 @@ void lane_set::unpark() noexcept {
 }
 
 bool lane_set::has_unfinished_host_job() const noexcept {
+  if (recorder_ != nullptr && recorder_->has_jobs()) return true;
   for (lane_index i = 0; i < lanes_.size(); ++i) {
     if (is_unfinished(i, lanes_[i]->tail)) return true;
   }
@@ -252,13 +255,16 @@ bool lane_set::are_done(const completion_set& what) const noexcept {
 }
 
 void lane_set::note_done(completion what) noexcept {
-  if (what.is_past()) return;
+  what = settled(what);
+  if (what.is_past() || what.is_recorded()) return;
   lane& ended = *lanes_[what.lane];
   ended.done = std::max(ended.done, what.sequence);
 }
 
 void lane_set::poll(const completion_set& what) {
-  for (const completion& each : what) {
+  for (const completion& entry : what) {
+    const completion each = settled(entry);
+    if (each.is_past() || each.is_recorded()) continue;
     lane& asked = *lanes_[each.lane];
     if (is_done(each) || asked.recorded < each.sequence) continue;
     auto passed = asked.lease.mark->is_done();
@@ -269,6 +275,16 @@ void lane_set::poll(const completion_set& what) {
 }
 
 void lane_set::wait(lane_index waiter, completion what) {
+  if (recorder_ != nullptr) {
+    what = settled(what);
+    if (is_recorded_lane(waiter)) {
+      wait_recorded(waiter, what);
+      return;
+    }
+    if (what.is_recorded()) {
+      throw error(errc::internal, "recorded work was waited for before its stage was launched");
+    }
+  }
   if (what.is_past() || what.lane == waiter || is_done(what)) return;
   lane& waiting = *lanes_[waiter];
   if (covers(waiting.clock, what)) return;
@@ -281,6 +297,7 @@ void lane_set::wait(lane_index waiter, completion what) {
 }
 
 void lane_set::record(lane_index on) {
+  if (is_recorded_lane(on)) return;
   if (lanes_[on]->recorded == lanes_[on]->tail) return;
   check(set_mark(on));
   ++counts_.records;
@@ -290,6 +307,60 @@ void lane_set::record(lane_index on) {
 void lane_set::mark_host_end(lane_index on) {
   (void)set_mark(on);
   lanes_[on]->last_job = lanes_[on]->tail;
+}
+
+// What is in the lane of launches already comes before the whole stage.
+void lane_set::wait_recorded(lane_index waiter, completion what) {
+  if (what.is_recorded()) {
+    recorder_->wait(waiter, what);
+  } else if (what.lane != launch_lane_ && !is_done(what)) {
+    before_stage_.add(what);
+  }
+}
+
+completion_set lane_set::settled(const completion_set& what) const {
+  completion_set now;
+  for (const completion& each : what)
+    now.add(settled(each));
+  return now;
+}
+
+completion lane_set::launch_of(std::uint32_t stage) const noexcept {
+  return stage < first_launch_ ? completion{} : stage_launches_[stage - first_launch_];
+}
+
+completion lane_set::launch_stage() {
+  if (launch_lane_ == no_lane) launch_lane_ = has_caller_ ? 0 : from_pool(recorder_->home());
+  if (!machine_.has(backend::capability::runs_jobs) && is_held_up(before_stage_)) {
+    if (current_job().owner == nullptr && !is_notifier_thread()) throw held_back();
+    park(launch_lane_);
+  }
+  try {
+    wait(launch_lane_, before_stage_);
+    recorder_->launch(queue(launch_lane_));
+  } catch (...) {
+    recorder_->give_up();
+    end_stage({});
+    throw;
+  }
+  const completion launched = advance(launch_lane_);
+  end_stage(launched);
+  return launched;
+}
+
+void lane_set::give_up_stage() noexcept {
+  if (recorder_ == nullptr || recorder_->is_empty()) return;
+  recorder_->give_up();
+  end_stage({});
+}
+
+void lane_set::end_stage(completion launched) {
+  before_stage_.clear();
+  stage_launches_.push_back(launched);
+  while (!stage_launches_.empty() && is_done(stage_launches_.front())) {
+    stage_launches_.pop_front();
+    ++first_launch_;
+  }
 }
 
 backend::status lane_set::set_mark(lane_index on) {

@@ -4,12 +4,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <vector>
 
 #include "core/completion.hpp"
 #include "core/machine.hpp"
+#include "core/recorder.hpp"
 
 namespace millstream::core {
 
@@ -60,10 +62,14 @@ class lane_set {
   /// queues are left alone, because their threads exist only in the parent.
   void close() noexcept;
 
+  /// Of a lane that is not recorded.
   [[nodiscard]] lane& at(lane_index index) noexcept { return *lanes_[index]; }
+  [[nodiscard]] place_index place_of(lane_index index) const noexcept {
+    return is_recorded_lane(index) ? recorder_->place_of(index) : lanes_[index]->place;
+  }
   [[nodiscard]] std::size_t size() const noexcept { return lanes_.size(); }
   [[nodiscard]] backend::queue& queue(lane_index index) noexcept {
-    return *lanes_[index]->lease.queue;
+    return is_recorded_lane(index) ? recorder_->queue(index) : *lanes_[index]->lease.queue;
   }
 
   /// The lane for work on `place` that comes after `before`: the one whose tail
@@ -78,6 +84,26 @@ class lane_set {
   [[nodiscard]] lane_index choose(place_index place, const completion_set& before);
   /// The lane of that place whose tail, not ended, is the newest of `before`, or `no_lane`.
   [[nodiscard]] lane_index newest_tail(place_index place, const completion_set& before) const;
+
+  // Recording. A recorded position means the end of its stage's launch once there was one, so that
+  // lanes of both kinds wait for either.
+
+  /// From now on lanes can be opened for recording.
+  void record_with(std::unique_ptr<recorder> by) { recorder_ = std::move(by); }
+  /// Null in an immediate context.
+  [[nodiscard]] recorder* recording() const noexcept { return recorder_.get(); }
+  [[nodiscard]] lane_index open_recorded(place_index place) { return recorder_->open(place); }
+  /// What a recorded position has become: that of its stage's launch, or past if that stage was given
+  /// up. Itself while the stage is recorded, and if it is not recorded.
+  [[nodiscard]] completion settled(completion what) const noexcept {
+    return what.is_recorded() && what.stage() != recorder_->stage() ? launch_of(what.stage()) : what;
+  }
+  [[nodiscard]] completion_set settled(const completion_set& what) const;
+  /// Launches the present stage behind all that it waits for. Throws as recorder::launch (then the
+  /// stage is given up), and held_back as `choose`.
+  completion launch_stage();
+  /// Discards the present stage.
+  void give_up_stage() noexcept;
   /// A lane of the host side with nothing left to do, as far as that is known. If all are busy one
   /// more is opened, up to a limit; then one in turn.
   [[nodiscard]] lane_index idle_host_lane();
@@ -98,16 +124,25 @@ class lane_set {
 
   /// Counts an operation that was queued on the lane.
   completion advance(lane_index on) noexcept {
+    if (is_recorded_lane(on)) return recorder_->advance(on);
     lane& at_end = *lanes_[on];
     return {on, ++at_end.tail};
   }
-  [[nodiscard]] completion tail(lane_index of) const noexcept { return {of, lanes_[of]->tail}; }
+  [[nodiscard]] completion tail(lane_index of) const noexcept {
+    return is_recorded_lane(of) ? recorder_->tail(of) : completion{of, lanes_[of]->tail};
+  }
   [[nodiscard]] bool is_done(completion what) const noexcept {
+    if (what.is_recorded()) what = settled(what);
     if (what.is_past()) return true;
+    if (what.is_recorded()) return false;
     const lane& in = *lanes_[what.lane];
     return in.done >= what.sequence ||
            in.finished.load(std::memory_order_acquire) >= what.sequence ||
            in.settled.load(std::memory_order_acquire) >= what.sequence;
+  }
+  /// Where a job of that lane notes that it has ended.
+  [[nodiscard]] std::atomic<std::uint64_t>& finished_of(lane_index index) noexcept {
+    return is_recorded_lane(index) ? not_looked_at_ : lanes_[index]->finished;
   }
   [[nodiscard]] bool are_done(const completion_set& what) const noexcept;
   void note_done(completion what) noexcept;
@@ -151,8 +186,20 @@ class lane_set {
   [[nodiscard]] bool is_held_up(const completion_set& what) const noexcept;
   lane_index open(place_index place);
   [[nodiscard]] backend::status set_mark(lane_index on);
+  [[nodiscard]] static bool is_recorded_lane(lane_index index) noexcept {
+    return index >= first_recorded_lane;
+  }
+  [[nodiscard]] completion launch_of(std::uint32_t stage) const noexcept;
+  void wait_recorded(lane_index waiter, completion what);
+  void end_stage(completion launched);
 
   machine& machine_;
+  std::unique_ptr<recorder> recorder_;
+  lane_index launch_lane_ = no_lane;        // where stages are launched, one after the other
+  completion_set before_stage_;             // what the present stage waits for outside of it
+  std::deque<completion> stage_launches_;   // of the stages before it, those long past left out
+  std::atomic<std::uint64_t> not_looked_at_{0};
+  std::uint32_t first_launch_ = 0;          // the stage of the first of them
   std::vector<std::unique_ptr<lane>> lanes_;
   std::vector<place_pool> pools_;
   lane_counts counts_;

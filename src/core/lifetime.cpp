@@ -61,6 +61,7 @@ context::context(context_options options)
     : options_(std::move(options)),
       lanes_(*options_.on.state()),
       pools_(*options_.on.state(), lanes_) {
+  if (options_.use_graph) lanes_.record_with(make_recorder(*options_.on.state()));
   if (options_.stream) lanes_.adopt_caller(*options_.stream);
   const std::scoped_lock hold(open_contexts().mutex);
   open_contexts().contexts.insert(this);
@@ -87,6 +88,7 @@ context::~context() {
 
 // What is still in the queues goes on; everything here is ordered behind it.
 void context::give_back_resources() noexcept {
+  lanes_.give_up_stage();
   try {
     if (!is_lost()) pools_.trim_all();
   } catch (const error& broken) {
@@ -241,7 +243,7 @@ void context::let_go(data& what) noexcept {
 void context::write_back_or_report(const lock& held, data& of) {
   (void)held;
   try {
-    write_back(of, /*guarded=*/true);
+    write_back(of, /*guarded=*/true, /*recorded=*/lanes_.recording() != nullptr);
   } catch (const error& broken) {
     const error named(broken.code(),
                       base::cat("write-back of ", of.name(), " failed: ", broken.what()));
@@ -278,6 +280,7 @@ void context::forget(data& what) noexcept {
 void context::drain() {
   check_process();
   lock held(mutex_);
+  close_stage(held, "drain");
   drain_lanes(held);
 }
 
@@ -295,8 +298,10 @@ void context::drain_lanes(lock& held) {
 // What host functions and listeners submit is waited for, too.
 void context::drain_all(lock& held) {
   do {
+    close_stage(held, "finalize");
     drain_lanes(held);
-  } while (await_notices(held));
+  } while (await_notices(held) ||
+           (lanes_.recording() != nullptr && !lanes_.recording()->is_empty()));
 }
 
 void context::check_no_open_task() const {
@@ -368,6 +373,7 @@ void context::begin_finish(const lock& held) {
 // will fail is not known yet: queues that run jobs look at their turn, others now.
 void context::finish_on_stream(lock& held) {
   check_no_open_task();
+  close_stage(held, "finalize");
   phase_ = phase::finishing;
   for (data* each : all_data_) {
     if (!each->let_go) each->poison.watch(each->version);
@@ -379,6 +385,7 @@ void context::finish_on_stream(lock& held) {
   for (retired& each : retired_)
     kept_.push_back(std::move(each.keep_alive));
   retired_.clear();
+  kept_.push_back(std::make_shared<std::deque<kept_stage>>(std::exchange(stages_, {})));
   pools_.trim_all();
   join_into_caller(held);
   keep_until_passed();
@@ -431,6 +438,7 @@ void context::close(std::vector<std::shared_ptr<void>>& dropped) {
   for (retired& each : retired_)
     dropped.push_back(std::move(each.keep_alive));
   retired_.clear();
+  dropped.push_back(std::make_shared<std::deque<kept_stage>>(std::exchange(stages_, {})));
   count_lanes();
   give_back_resources();
   phase_ = phase::finished;
@@ -440,7 +448,10 @@ void context::abandon() noexcept {
   if (base::forked_child()) return;
   {
     const lock held(mutex_);
-    if (phase_ == phase::live) phase_ = phase::abandoned;
+    if (phase_ == phase::live) {
+      phase_ = phase::abandoned;
+      lanes_.give_up_stage();
+    }
   }
   drain_retired();
 }
@@ -454,6 +465,7 @@ void context::count_lanes() {
   counts_.queues = lanes_.size();
   counts_.records = lanes_.counts().records;
   counts_.waits = lanes_.counts().waits;
+  if (lanes_.recording() != nullptr) counts_.recording = lanes_.recording()->stats();
 }
 
 context_stats context::stats() const {
@@ -463,6 +475,7 @@ context_stats context::stats() const {
     now.queues = lanes_.size();
     now.records = lanes_.counts().records;
     now.waits = lanes_.counts().waits;
+    if (lanes_.recording() != nullptr) now.recording = lanes_.recording()->stats();
   }
   now.allocations = pools_.allocations();
   now.reused_blocks = pools_.reuses();

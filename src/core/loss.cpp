@@ -29,6 +29,7 @@ void context::abandon_content(data& of, std::vector<std::shared_ptr<void>>& drop
 
 void context::finish_lost(lock& held, std::vector<std::shared_ptr<void>>& dropped) {
   phase_ = phase::finishing;
+  lanes_.give_up_stage();
   for (;;) {
     const std::uint64_t ends = on().host_end_count();
     if (!lanes_.has_unfinished_host_job()) break;

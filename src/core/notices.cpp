@@ -38,6 +38,7 @@ notice_ticket context::notify(std::unique_ptr<notice> told) {
   lock held(mutex_);
   check_live(held, "done");
   check_not_recorded("done");
+  close_stage(held, "done");
   completion_set all;
   for (lane_index i = 0; i < lanes_.size(); ++i)
     all.add(lanes_.tail(i));
@@ -96,8 +97,10 @@ lane_index context::fetch_lane(place_index place, const completion_set& before) 
   return behind != no_lane ? behind : lanes_.idle_host_lane();
 }
 
-notice_ticket context::watch(const lock& held, const completion_set& what, pending_notice&& fresh) {
+notice_ticket context::watch(const lock& held, const completion_set& asked,
+                             pending_notice&& fresh) {
   (void)held;
+  const completion_set what = lanes_.settled(asked);
   auto positions = std::make_shared<notice_positions>();
   for (const completion& each : what) {
     if (lanes_.is_done(each)) continue;

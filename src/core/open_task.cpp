@@ -138,6 +138,7 @@ failed_task* open_task::await_inputs(context::lock& held, const completion_set& 
 }
 
 void open_task::begin(const context::lock& held) {
+  in_->begin_body(held, plan_);
   thread_ = std::this_thread::get_id();
   phase_ = phase::open;
   in_->add_open(held, *this, plan_);
@@ -153,7 +154,7 @@ void open_task::give_up(const context::lock& held, outcome how) noexcept {
 // Where the body's work ends: nothing is left of a body that ran in the
 // caller's thread.
 completion open_task::ended_at(const context::lock& held) const {
-  return in_caller_ ? completion{} : in_->lanes(held).advance(plan_.lane);
+  return in_caller_ ? completion{} : in_->end_of(held, plan_);
 }
 
 std::string open_task::poisoned_name() const {
@@ -179,6 +180,10 @@ void open_task::fill_pointers() {
 }
 
 void open_task::finish(context::lock& held, std::exception_ptr failed, bool known) {
+  if (auto unrecorded = in_->end_body(held, plan_); unrecorded && !failed) {
+    failed = std::move(unrecorded);
+    known = false;
+  }
   in_->publish(held, plan_, ended_at(held));
   const outcome how = failed ? outcome::failed : outcome::done;
   if (failed) in_->fail(held, plan_, std::move(failed), known);

@@ -55,7 +55,7 @@ class open_task {
     return std::move(plan_.shared);
   }
 
-  [[nodiscard]] lane_index lane() const noexcept { return plan_.lane; }
+  [[nodiscard]] const plan& started() const noexcept { return plan_; }
   [[nodiscard]] body_call call_on(std::uint64_t queue) const noexcept;
   [[nodiscard]] std::thread::id thread() const noexcept { return thread_; }
   [[nodiscard]] bool writes(const data& what) const noexcept;

@@ -44,6 +44,7 @@ struct plan {
   const char* reader = nullptr;  // no task, but a read by that call, "wait"
   place_index exec = host_place;
   lane_index lane = no_lane;
+  std::uint32_t stage = 0;  // of a recorded lane
   base::small_vector<access, 8> accesses;
   base::small_vector<std::uint16_t, 8> access_of_dep;
   std::vector<untyped_data> shared;  // keeps the data of shared accesses

@@ -20,7 +20,7 @@ void context::report(const plan& of) {
   for (const access& each : of.accesses) {
     deps.push_back({each.what->id, each.mode, each.what->symbol, each.what->bytes});
   }
-  const std::uint64_t queue = of.lane == no_lane ? 0 : lanes_.at(of.lane).lease.queue->handle();
+  const std::uint64_t queue = of.lane == no_lane ? 0 : lanes_.queue(of.lane).handle();
   told->submitted(task_info{of.id, of.kind, of.symbol, of.site, of.exec, queue, deps});
 }
 
@@ -37,11 +37,12 @@ void context::skip(const lock& held, const plan& of, failed_task& because) {
 }
 
 void context::run_on_lane(const lock& held, plan& of, body_ptr& work) {
-  const completion end{of.lane, lanes_.at(of.lane).tail + 1};
+  const completion end{of.lane, lanes_.tail(of.lane).sequence + 1};
   backend::queue& queue = lanes_.queue(of.lane);
   report(of);
   task_job* const job =
-      task_job::make(shared_from_this(), of, std::move(work), end, lanes_.at(of.lane));
+      task_job::make(shared_from_this(), of, std::move(work), end, lanes_.finished_of(of.lane),
+                     queue.handle());
   const backend::status taken = queue.run(*job);
   if (!taken.ok()) {
     job->discard();
@@ -60,7 +61,7 @@ void context::run_on_lane(const lock& held, plan& of, body_ptr& work) {
 void context::run_at_once(lock& held, plan& of, body_ptr& work) {
   open_task task(shared_from_this(), of.site);
   task.adopt(held, of);
-  const std::uint64_t queue = lanes_.queue(task.lane()).handle();
+  const std::uint64_t queue = lanes_.queue(task.started().lane).handle();
   held.unlock();
   std::exception_ptr failed;
   try {
@@ -68,8 +69,10 @@ void context::run_at_once(lock& held, plan& of, body_ptr& work) {
   } catch (...) {
     failed = std::current_exception();
   }
-  work.reset();
+  const bool keeps = is_recorded(task.started());
+  if (!keeps) work.reset();
   held.lock();
+  if (keeps) keep_with_stage(held, std::move(work));
   task.end_adopted(held, std::move(failed));
   of.shared = task.release_shared();
 }

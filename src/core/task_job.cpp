@@ -27,20 +27,20 @@ std::size_t task_job::size_for(const plan& of) noexcept {
 }
 
 task_job* task_job::make(std::shared_ptr<context> in, const plan& of, body_ptr work, completion end,
-                         lane& on) {
+                         std::atomic<std::uint64_t>& finished, std::uint64_t queue) {
   static_assert(alignof(used) <= alignof(task_job));
   static_assert(sizeof(task_job) % alignof(used) == 0);
-  return new (base::take_block(size_for(of))) task_job(std::move(in), of, std::move(work), end, on);
+  return new (base::take_block(size_for(of))) task_job(std::move(in), of, std::move(work), end, finished, queue);
 }
 
 task_job::task_job(std::shared_ptr<context> in, const plan& of, body_ptr work, completion end,
-                   lane& on)
+                   std::atomic<std::uint64_t>& finished, std::uint64_t queue)
     : in_(std::move(in)),
       work_(std::move(work)),
       id_(of.id),
       end_(end),
-      finished_(on.finished),
-      queue_(on.lease.queue->handle()),
+      finished_(finished),
+      queue_(queue),
       site_(of.site),
       block_bytes_(static_cast<std::uint32_t>(size_for(of))),
       name_bytes_(static_cast<std::uint32_t>(of.symbol.size())),
@@ -80,7 +80,7 @@ void task_job::discard() noexcept {
 void task_job::run() noexcept {
   g_running.fetch_add(1);
   if (!is_shut_down()) {
-    const job_scope running(in_.get(), end_, this);
+    const job_scope running(in_.get(), in_->position_of(end_), this);
     execute();
   }
   // Before the end is seen: what a body holds is the user's, and its destruction belongs to the

@@ -29,7 +29,8 @@ class task_job final : public backend::job {
   /// `end` is the position the job will have in its lane. Under the context's
   /// lock.
   [[nodiscard]] static task_job* make(std::shared_ptr<context> in, const plan& of, body_ptr work,
-                                      completion end, lane& on);
+                                      completion end, std::atomic<std::uint64_t>& finished,
+                                      std::uint64_t queue);
   void run() noexcept override;
   /// Only notes the fact: the caller may hold locks. `drain_retired` does the
   /// rest.
@@ -49,7 +50,8 @@ class task_job final : public backend::job {
     bool inherited;
   };
 
-  task_job(std::shared_ptr<context> in, const plan& of, body_ptr work, completion end, lane& on);
+  task_job(std::shared_ptr<context> in, const plan& of, body_ptr work, completion end, std::atomic<std::uint64_t>& finished,
+           std::uint64_t queue);
   ~task_job() = default;
 
   [[nodiscard]] static std::size_t size_for(const plan& of) noexcept;
@@ -76,7 +78,7 @@ class task_job final : public backend::job {
   body_ptr work_;
   std::uint64_t id_;
   completion end_;
-  std::atomic<std::uint64_t>& finished_;  // of the lane, which lives as long as the context
+  std::atomic<std::uint64_t>& finished_;  // lives as long as the context
   std::uint64_t queue_;
   source_site site_;
   std::uint32_t block_bytes_;

@@ -143,6 +143,7 @@ std::string deadlock_text(const host_wait_text& text) {
 // stay 0.
 void context::stamp(lane_index on_lane, std::uint64_t id, bool end) {
   if (listener() == nullptr) return;
+  if (completion{on_lane, 0}.is_recorded()) return;  // a node for each stamp would cost too much
   if (lanes_.at(on_lane).place != host_place && !on().has(backend::capability::runs_jobs)) return;
   auto* const job = new stamp_job(options_.listener, id, end);
   if (!lanes_.queue(on_lane).run(*job).ok()) job->discard();
@@ -153,6 +154,7 @@ void context::stamp(lane_index on_lane, std::uint64_t id, bool end) {
 // (lane_set::choose). So the ends have to be known, and only when queues that do wait for them have
 // been let go.
 void context::note_host_end(lane_index on_lane) {
+  if (completion{on_lane, 0}.is_recorded()) return;
   if (lanes_.at(on_lane).place != host_place || on().has(backend::capability::runs_jobs)) return;
   lanes_.mark_host_end(on_lane);
   end_job* const job = end_job::make(shared_from_this(), lanes_.at(on_lane));
@@ -181,7 +183,7 @@ completion context::copy(data& of, const instance& from, void* to, place_index t
   stamp(on_lane, id, /*end=*/false);
   backend::status queued = queue_copy(of, from, to, to_place, on_lane, skip_when);
   const completion end = lanes_.advance(on_lane);
-  const bool by_host = lanes_.at(on_lane).place == host_place;
+  const bool by_host = !end.is_recorded() && lanes_.at(on_lane).place == host_place;
   if (by_host && (of.memory_of(from.place) >= 0 || of.memory_of(to_place) >= 0)) {
     lanes_.at(on_lane).last_move = end.sequence;
   }
@@ -222,7 +224,7 @@ lane_index context::copy_lane(place_index place, const completion_set& before) {
 // Brings the user's buffer up to date, if it is not. With `guarded`, failures
 // are not all known yet: the copy looks at the poison record when its turn
 // comes.
-void context::write_back(data& of, bool guarded) {
+void context::write_back(data& of, bool guarded, bool recorded) {
   instance& home = of.instances[0];
   if (!of.registered || of.bytes == 0 || of.readonly || of.is_valid(home.place)) return;
   if (!guarded && of.poison.find(of.version) != nullptr) return;
@@ -232,7 +234,8 @@ void context::write_back(data& of, bool guarded) {
   before.add(of.writer);
   before.add(home.ready);
   before.add(source->ready);
-  const lane_index on_lane = copy_lane(lane_place(of.memory_of(source->place)), before);
+  const place_index near = lane_place(of.memory_of(source->place));
+  const lane_index on_lane = recorded ? lanes_.open_recorded(near) : copy_lane(near, before);
   lanes_.wait(on_lane, before);
   const completion end = copy(of, *source, home.address, home.place, on_lane,
                               copy_reason::write_back, 0, guarded ? &of.poison.word() : nullptr);
@@ -253,6 +256,11 @@ void context::bring_home(data& shared, completion_set& before) {
 // A queue that runs jobs looks at the guard when the copy's turn comes, so the datum has to be
 // there until then.
 void context::hold_until(data& of, lane_index on_lane) {
+  if (completion{on_lane, 0}.is_recorded()) {
+    of.add_reference();
+    present_.owners.emplace_back(&of, [](data* held) { held->drop_reference(); });
+    return;
+  }
   const bool looks_late =
       lanes_.at(on_lane).place == host_place || on().has(backend::capability::runs_jobs);
   if (!looks_late || !on().has(backend::capability::values)) return;
@@ -262,8 +270,9 @@ void context::hold_until(data& of, lane_index on_lane) {
   note_host_end(on_lane);
 }
 
-void context::wait_on_host(lock& held, const completion_set& what, host_wait_text text,
+void context::wait_on_host(lock& held, const completion_set& asked, host_wait_text text,
                            bool may_interrupt) {
+  const completion_set what = lanes_.settled(asked);
   const running_job self = current_job();
   // What is in front of a running job in its lane has ended.
   if (self.owner == this) {
@@ -358,7 +367,7 @@ plan context::plan_of_wait(const task_dep& dep, const char* reader) {
 completion_set context::before_content(lock& held, plan& of) {
   do {
     wait_for_open_tasks(held, of);
-  } while (add_shared(of));
+  } while (add_shared(of) || close_stage(held, of.call()));
   check_contents(of);
   completion_set before;
   for (std::size_t i = 1; i < of.accesses.size(); ++i)
@@ -453,6 +462,7 @@ std::uint64_t context::fence() {
   std::vector<std::shared_ptr<void>> dropped;
   lock held(mutex_);
   check_live(held, "fence");
+  close_stage(held, "fence");
   collect_retired(dropped);
   if (lanes_.has_caller()) {
     join_into_caller(held);

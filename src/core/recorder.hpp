@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What the engine needs of whoever records its tasks (docs/design/0006-recording.md).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <millstream/untyped.hpp>
+
+#include "backend/queue.hpp"
+#include "core/completion.hpp"
+#include "core/machine.hpp"
+
+namespace millstream::core {
+
+/// Records one stage after the other. Every lane it opens belongs to one task or copy of the present
+/// stage and is gone with it; its queue makes a node of each operation, behind the one before and
+/// what the lane was told to wait for. All functions are called under the context's lock. Those that
+/// call the driver throw error(code, ...) with its text.
+class recorder {
+ public:
+  recorder() = default;
+  recorder(const recorder&) = delete;
+  recorder& operator=(const recorder&) = delete;
+  virtual ~recorder() = default;
+
+  /// Number of the present stage, from 0.
+  [[nodiscard]] virtual std::uint32_t stage() const noexcept = 0;
+  /// Whether nothing was recorded in it.
+  [[nodiscard]] virtual bool is_empty() const noexcept = 0;
+  /// Whether it has jobs (`queue::run`) in it.
+  [[nodiscard]] virtual bool has_jobs() const noexcept = 0;
+
+  [[nodiscard]] virtual lane_index open(place_index place) = 0;
+  [[nodiscard]] virtual place_index place_of(lane_index lane) const noexcept = 0;
+  /// Good until the next call of this function. Copy, fill, run and launch are served.
+  [[nodiscard]] virtual backend::queue& queue(lane_index lane) noexcept = 0;
+  /// Later operations of the lane come after `what`, which belongs to this stage.
+  virtual void wait(lane_index waiter, completion what) = 0;
+  /// The position of what was recorded on the lane last.
+  [[nodiscard]] virtual completion tail(lane_index lane) const noexcept = 0;
+  virtual completion advance(lane_index lane) noexcept = 0;
+
+  /// From now on what is issued to the lane's stream is recorded (`queue(lane).handle()`, until
+  /// `end_body`). Any number of lanes of any threads may do that at once.
+  virtual void begin_body(lane_index lane) = 0;
+  /// Throws if something in the body could not be recorded: then the stage is lost.
+  virtual void end_body(lane_index lane) = 0;
+
+  /// Queues what was recorded on `on`, and begins the next stage, also if that fails: then no job of
+  /// the stage will run, all were discarded.
+  virtual void launch(backend::queue& on) = 0;
+  /// Discards what was recorded, and begins the next stage.
+  virtual void give_up() noexcept = 0;
+  /// The device whose queue should launch the present stage.
+  [[nodiscard]] virtual place_index home() const noexcept = 0;
+
+  [[nodiscard]] virtual const recording_stats& stats() const noexcept = 0;
+  /// The machine's picture of the stage launched last, or of the present one if none was.
+  [[nodiscard]] virtual std::string native_dot() const = 0;
+};
+
+/// Given by the assembly. Throws error(unsupported) where the machine has no graphs.
+[[nodiscard]] std::unique_ptr<recorder> make_recorder(machine& on);
+
+}  // namespace millstream::core

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Recorded contexts: how tasks, copies and bodies become a part of the present stage, and how a
+/// stage is launched or lost (docs/design/0006-recording.md).
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/text.hpp"
+#include "core/context.hpp"
+#include "core/open_task.hpp"
+
+namespace millstream::core {
+namespace {
+
+// Completions of stages that were launched take the place of those of their tasks, so that sets do
+// not grow from stage to stage.
+void settle_uses(data& what, const lane_set& lanes) {
+  const std::uint32_t stage = lanes.recording()->stage();
+  if (std::exchange(what.settled_at, stage) == stage) return;
+  what.writer = lanes.settled(what.writer);
+  what.readers = lanes.settled(what.readers);
+  for (instance& each : what.instances)
+    each.ready = lanes.settled(each.ready);
+}
+
+}  // namespace
+
+void context::acquire_recorded(plan& of) {
+  for (access& each : of.accesses) {
+    settle_uses(*each.what, lanes_);
+    attach_recorded(each);
+  }
+  of.lane = lanes_.open_recorded(of.exec);
+  of.stage = lanes_.recording()->stage();
+  for (const bool shared : {true, false}) {
+    for (access& each : of.accesses) {
+      if (each.shared == shared) order_recorded(each, of);
+    }
+  }
+  apply_writes(of);
+  note_derivation(of);
+}
+
+// Memory is taken outside of the recording, so that it stays the same for all stages.
+void context::attach_recorded(access& of) {
+  data& what = *of.what;
+  if (what.token || what.bytes == 0 || what.find(of.place) != nullptr) return;
+  auto block = pools_.take(of.place, what.bytes);
+  if (!block) {
+    auto made =
+        pools_.allocate(of.place, what.bytes, lanes_.choose(lane_place(of.place), {}));
+    if (!made) throw_no_room(of, made.take_status());
+    block = std::move(made.value());
+  }
+  what.instances.push_back({of.place, block->address, block->bytes, std::move(block->ready)});
+  of.attached = true;
+}
+
+// Each copy has a lane of its own: whoever needs the copy alone does not come after the task.
+void context::order_recorded(access& of, const plan& task) {
+  data& what = *of.what;
+  completion_set& before = before_;
+  before.clear();
+  skip_spoiled_copy(of);
+  collect(of, before);
+  if (copies_in(of)) {
+    const lane_index copies = lanes_.open_recorded(lane_place(of.place));
+    lanes_.wait(copies, before);
+    copy_in(of, copies, task.id);
+    lanes_.wait(task.lane, lanes_.tail(copies));
+  } else {
+    lanes_.wait(task.lane, before);
+  }
+  if (const instance* at = what.find(of.place)) of.address = at->address;
+}
+
+bool context::is_body_captured(const plan& of) const noexcept {
+  return is_recorded(of) && of.exec != host_place &&
+         options_.on.state()->has(backend::capability::capture_to_graph);
+}
+
+bool context::is_stale(const plan& of) const noexcept {
+  return is_recorded(of) && of.stage != lanes_.recording()->stage();
+}
+
+void context::begin_body(const lock& held, const plan& of) {
+  if (!is_body_captured(of)) return;
+  try {
+    lanes_.recording()->begin_body(of.lane);
+  } catch (const error& broken) {
+    const error named(broken.code(),
+                      base::cat(of.full_name(), " could not be recorded: ", broken.what()));
+    fail(held, of, std::make_exception_ptr(named), /*known=*/true);
+    throw named;
+  }
+}
+
+// A body that cannot be recorded spoils the graph, and with it the stage.
+std::exception_ptr context::end_body(const lock& held, const plan& of) {
+  if (is_stale(of)) {
+    return std::make_exception_ptr(
+        error(errc::device, base::cat("the recording that ", of.full_name(),
+                                      " was a part of was lost before the task ended")));
+  }
+  if (!is_body_captured(of)) return nullptr;
+  try {
+    lanes_.recording()->end_body(of.lane);
+    return nullptr;
+  } catch (const error& broken) {
+    const auto named = std::make_exception_ptr(
+        error(broken.code(), base::cat(of.full_name(), " could not be recorded: ", broken.what(),
+                                       "; make such calls before the task, or submit it to an "
+                                       "immediate context")));
+    lanes_.give_up_stage();
+    lose_stage(held, named, of.name());
+    return named;
+  }
+}
+
+completion context::end_of(const lock& held, const plan& of) {
+  (void)held;
+  return is_stale(of) ? completion{} : lanes_.advance(of.lane);
+}
+
+completion context::position_of(completion end) const {
+  if (!end.is_recorded()) return end;
+  const lock held(mutex_);
+  return lanes_.settled(end);
+}
+
+void context::keep_with_stage(const lock& held, body_ptr work) {
+  (void)held;
+  present_.bodies.push_back(std::move(work));
+}
+
+// A task of this thread that is open would never end; another thread's will.
+bool context::await_recorded_tasks(lock& held, const char* call) {
+  std::vector<std::thread::id> threads;
+  for (const open_task* each : open_recorded_) {
+    if (each->thread() == std::this_thread::get_id()) {
+      throw error(errc::usage, base::cat(call, " was called while ", each->full_name(),
+                                         " is open, which is being recorded; end it first"));
+    }
+    threads.push_back(each->thread());
+  }
+  if (threads.empty()) return false;
+  await_open_change(held, threads,
+                    base::cat(call, " would wait for an open task that waits for this thread; "
+                                    "end the open task of this thread first"),
+                    call);
+  return true;
+}
+
+bool context::close_stage(lock& held, const char* call) {
+  if (lanes_.recording() == nullptr || lanes_.recording()->is_empty()) return false;
+  while (!lanes_.recording()->is_empty()) {
+    if (await_recorded_tasks(held, call)) continue;
+    const std::uint64_t ends = on().host_end_count();
+    try {
+      launch_stage(held);
+    } catch (const held_back&) {
+      wait_for_host_end(held, ends);
+    }
+  }
+  return true;
+}
+
+void context::launch_stage(lock& held) {
+  try {
+    present_.launch = lanes_.launch_stage();
+    stages_.push_back(std::exchange(present_, {}));
+  } catch (const error& broken) {
+    if (is_lost()) throw loss_error(held);
+    const error named(broken.code(), base::cat("what was recorded up to task ", last_task_,
+                                               " could not be launched: ", broken.what()));
+    lose_stage(held, std::make_exception_ptr(named), "a recording");
+  }
+  drop_ended_stages(held);
+}
+
+// Everything that the stage was to write is poisoned.
+void context::lose_stage(const lock& held, const std::exception_ptr& cause,
+                         const std::string& task) {
+  std::string names;
+  for (const data* each : all_data_) {
+    if (is_lost_with_stage(*each)) names += base::cat(names.empty() ? "" : ", ", each->name());
+  }
+  failed_task* const because =
+      failures_.add(cause, last_task_, task, std::move(names), {}, /*known=*/false);
+  for (data* each : all_data_) {
+    if (is_lost_with_stage(*each)) each->poison.add(each->version, because);
+  }
+  count_failed();
+  stages_.push_back(std::exchange(present_, {}));
+  spread_poison(held);
+}
+
+// The stage was given up a moment ago.
+bool context::is_lost_with_stage(const data& what) const noexcept {
+  return !what.let_go && what.writer.is_recorded() &&
+         what.writer.stage() + 1 == lanes_.recording()->stage();
+}
+
+// What bodies hold is the user's, so it is destroyed without the lock.
+void context::drop_ended_stages(lock& held) {
+  std::vector<kept_stage> ended;
+  while (!stages_.empty()) {
+    completion_set launch;
+    launch.add(stages_.front().launch);
+    lanes_.poll(launch);
+    if (!lanes_.are_done(launch)) break;
+    ended.push_back(std::move(stages_.front()));
+    stages_.pop_front();
+  }
+  if (ended.empty()) return;
+  held.unlock();
+  ended.clear();
+  held.lock();
+}
+
+std::string context::native_dot() const {
+  const lock held(mutex_);
+  if (lanes_.recording() != nullptr) return lanes_.recording()->native_dot();
+  throw error(errc::usage,
+              "an immediate context has no graph of the machine; open it with use_graph");
+}
+
+}  // namespace millstream::core

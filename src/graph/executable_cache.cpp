@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/executable_cache.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace millstream::graph {
+
+std::unique_ptr<backend::executable_graph> executable_cache::take(const shape& like) {
+  const std::scoped_lock hold(mutex_);
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const entry& each) { return each.like == like; });
+  if (found == entries_.end()) return nullptr;
+  auto taken = std::move(found->what);
+  bytes_ -= found->bytes;
+  entries_.erase(found);
+  return taken;
+}
+
+// Executables are destroyed without the lock: that calls the driver.
+void executable_cache::give(const shape& like, std::unique_ptr<backend::executable_graph> used) {
+  std::list<entry> gone;
+  {
+    const std::size_t bytes = used->bytes();
+    const std::scoped_lock hold(mutex_);
+    entries_.push_front({like, bytes, std::move(used)});
+    bytes_ += bytes;
+    while (bytes_ > limit_ && !entries_.empty()) {
+      bytes_ -= entries_.back().bytes;
+      gone.splice(gone.begin(), entries_, std::prev(entries_.end()));
+    }
+  }
+}
+
+std::size_t executable_cache::bytes() const {
+  const std::scoped_lock hold(mutex_);
+  return bytes_;
+}
+
+std::size_t executable_cache::size() const {
+  const std::scoped_lock hold(mutex_);
+  return entries_.size();
+}
+
+}  // namespace millstream::graph

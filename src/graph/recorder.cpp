@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/recorder.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <millstream/error.hpp>
+
+#include "backend/queue_number.hpp"
+#include "base/fork_guard.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "core/lanes.hpp"
+
+namespace millstream::graph {
+namespace {
+
+constexpr std::size_t no_stream = ~std::size_t{0};
+
+template <class Value>
+Value value_of(backend::result<Value> answer) {
+  if (!answer) core::check(answer.take_status());
+  return std::move(answer.value());
+}
+
+}  // namespace
+
+recorder::recorder(core::machine& on, std::shared_ptr<executable_cache> cache)
+    : machine_(on),
+      cache_(std::move(cache)),
+      queue_(drawing_),
+      number_(backend::next_queue_number()) {
+  if (!on.has(backend::capability::graphs)) {
+    throw error(errc::unsupported,
+                base::cat("machine ", base::quoted(on.name()),
+                          " has no graphs; open the context without use_graph"));
+  }
+  drawing_.host_fills = on.has(backend::capability::runs_jobs);
+}
+
+recorder::~recorder() {
+  if (base::forked_child()) {
+    for (body_stream& each : streams_) {
+      [[maybe_unused]] const auto* const queue = each.lease.queue.release();
+      [[maybe_unused]] const auto* const mark = each.lease.mark.release();
+    }
+    [[maybe_unused]] const auto* const left = graph_.release();
+    [[maybe_unused]] const auto* const shown = launched_.release();
+    return;
+  }
+  give_up();
+  for (body_stream& each : streams_)
+    machine_.give_back(each.place, std::move(each.lease));
+}
+
+// The graph is instantiated for the device of its first task.
+void recorder::begin_stage(core::place_index place) {
+  graph_place_ = std::max<core::place_index>(place, 0);
+  graph_ = value_of(machine_.at(graph_place_).make_graph());
+  drawing_.graph = graph_.get();
+  drawing_.hash = 0;
+}
+
+void recorder::end_stage() noexcept {
+  lane_count_ = 0;
+  drawing_.jobs.clear();
+  drawing_.graph = nullptr;
+  ++stage_;
+}
+
+core::place_index recorder::home() const noexcept {
+  return graph_place_;
+}
+
+core::lane_index recorder::open(core::place_index place) {
+  if (graph_ == nullptr) begin_stage(place);
+  if (lane_count_ == lanes_.size()) lanes_.emplace_back();
+  recorded_lane& opened = lanes_[lane_count_];
+  opened.place = place;
+  opened.operations = 0;
+  opened.body = no_stream;
+  opened.ends.clear();
+  opened.before.clear();
+  drawing_.mix(static_cast<std::uint64_t>(place) + 16);
+  return core::first_recorded_lane + static_cast<core::lane_index>(lane_count_++);
+}
+
+backend::queue& recorder::queue(core::lane_index lane) noexcept {
+  recorded_lane& selected = at(lane);
+  const bool captured = selected.body != no_stream;
+  queue_.select(selected, captured ? streams_[selected.body].lease.queue->handle() : number_);
+  return queue_;
+}
+
+void recorder::wait(core::lane_index waiter, core::completion what) {
+  const recorded_lane& ended = at(what.lane);
+  recorded_lane& waiting = at(waiter);
+  waiting.before.append({ended.ends.begin(), ended.ends.size()});
+  // A lane without an operation stands for what it waits for.
+  if (ended.ends.empty()) waiting.before.append({ended.before.begin(), ended.before.size()});
+  drawing_.mix(what.lane);
+}
+
+core::completion recorder::tail(core::lane_index lane) const noexcept {
+  return {lane, (std::uint64_t{stage_} << 32U) | at(lane).operations};
+}
+
+core::completion recorder::advance(core::lane_index lane) noexcept {
+  ++at(lane).operations;
+  return tail(lane);
+}
+
+backend::node_span recorder::predecessors(core::lane_index lane) noexcept {
+  queue_.select(at(lane), number_);
+  return queue_.predecessors();
+}
+
+bool recorder::is_open_elsewhere() const noexcept {
+  return std::any_of(streams_.begin(), streams_.end(), [](const body_stream& each) {
+    return each.is_open && each.thread != std::this_thread::get_id();
+  });
+}
+
+std::size_t recorder::take_stream(core::place_index place) {
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    if (!streams_[i].is_open && streams_[i].place == place) return i;
+  }
+  streams_.push_back({place, value_of(machine_.lease(place)), false, {}, nullptr});
+  return streams_.size() - 1;
+}
+
+void recorder::begin_body(core::lane_index lane) {
+  recorded_lane& captured = at(lane);
+  const std::size_t chosen = take_stream(captured.place);
+  body_stream& through = streams_[chosen];
+  if (is_open_elsewhere()) {
+    auto beside = value_of(machine_.at(captured.place).make_graph());
+    core::check(beside->begin_body(*through.lease.queue, {}));
+    through.beside = std::move(beside);
+  } else {
+    core::check(graph_->begin_body(*through.lease.queue, predecessors(lane)));
+  }
+  through.is_open = true;
+  through.thread = std::this_thread::get_id();
+  captured.body = chosen;
+}
+
+void recorder::end_body(core::lane_index lane) {
+  recorded_lane& captured = at(lane);
+  body_stream& through = streams_[std::exchange(captured.body, no_stream)];
+  through.is_open = false;
+  const std::size_t nodes = graph_->node_count();
+  backend::node_list last;
+  if (const auto beside = std::move(through.beside)) {
+    core::check(beside->end_body(*through.lease.queue, last));
+    if (beside->node_count() == 0) return;
+    const backend::graph_node child = value_of(graph_->add_child(*beside, predecessors(lane)));
+    captured.ends.clear();
+    captured.ends.push_back(child);
+    captured.before.clear();
+    drawing_.mix(beside->node_count());
+    ++stats_.child_graphs;
+    return;
+  }
+  core::check(graph_->end_body(*through.lease.queue, last));
+  const std::size_t made = graph_->node_count() - nodes;
+  drawing_.mix(made);
+  if (made == 0) return;
+  captured.ends = std::move(last);
+  captured.before.clear();
+}
+
+shape recorder::present_shape() const noexcept {
+  return {drawing_.hash, graph_->node_count(), graph_place_};
+}
+
+// What is given up by an update is destroyed before its place is taken, so that the two do not need
+// memory at once.
+std::unique_ptr<backend::executable_graph> recorder::make_executable(const shape& like) {
+  if (auto used = cache_->take(like)) {
+    backend::status updated = graph_->update(*used);
+    if (updated.ok()) {
+      ++stats_.updates;
+      return used;
+    }
+    if (updated.code() != errc::unsupported) core::check(std::move(updated));
+    ++stats_.refused_updates;
+    stats_.last_miss = base::cat("the machine refused the update: ", updated.text());
+  } else {
+    stats_.last_miss = base::cat("no executable of this shape (", like.nodes, " nodes) was kept");
+  }
+  auto made = value_of(graph_->instantiate());
+  ++stats_.instantiations;
+  return made;
+}
+
+void recorder::launch(backend::queue& on) {
+  const shape like = present_shape();
+  std::unique_ptr<backend::executable_graph> ready;
+  try {
+    ready = make_executable(like);
+    core::check(ready->launch(on));
+  } catch (...) {
+    give_up();
+    throw;
+  }
+  ++stats_.stages;
+  stats_.nodes += like.nodes;
+  launched_ = std::move(graph_);
+  cache_->give(like, std::move(ready));
+  end_stage();
+}
+
+void recorder::give_up() noexcept {
+  if (graph_ == nullptr) return;
+  for (backend::job* each : drawing_.jobs)
+    each->discard();
+  graph_.reset();
+  end_stage();
+}
+
+std::string recorder::native_dot() const {
+  const backend::graph* const shown = launched_ != nullptr ? launched_.get() : graph_.get();
+  if (shown == nullptr) return "digraph {\n}\n";
+  return value_of(shown->dot());
+}
+
+}  // namespace millstream::graph

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Records the tasks of one context into graphs of its machine.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/graph.hpp"
+#include "core/recorder.hpp"
+#include "graph/executable_cache.hpp"
+#include "graph/lane_queue.hpp"
+
+namespace millstream::graph {
+
+class recorder final : public core::recorder {
+ public:
+  recorder(core::machine& on, std::shared_ptr<executable_cache> cache);
+  /// Discards what was not launched.
+  ~recorder() override;
+
+  [[nodiscard]] std::uint32_t stage() const noexcept override { return stage_; }
+  [[nodiscard]] bool is_empty() const noexcept override { return lane_count_ == 0; }
+  [[nodiscard]] bool has_jobs() const noexcept override { return !drawing_.jobs.empty(); }
+
+  [[nodiscard]] core::lane_index open(core::place_index place) override;
+  [[nodiscard]] core::place_index place_of(core::lane_index lane) const noexcept override {
+    return at(lane).place;
+  }
+  [[nodiscard]] backend::queue& queue(core::lane_index lane) noexcept override;
+  void wait(core::lane_index waiter, core::completion what) override;
+  [[nodiscard]] core::completion tail(core::lane_index lane) const noexcept override;
+  core::completion advance(core::lane_index lane) noexcept override;
+
+  void begin_body(core::lane_index lane) override;
+  void end_body(core::lane_index lane) override;
+
+  void launch(backend::queue& on) override;
+  void give_up() noexcept override;
+  [[nodiscard]] core::place_index home() const noexcept override;
+  [[nodiscard]] const recording_stats& stats() const noexcept override { return stats_; }
+  [[nodiscard]] std::string native_dot() const override;
+
+ private:
+  /// A leased queue whose stream a body is captured from.
+  struct body_stream {
+    core::place_index place;
+    core::leased_queue lease;
+    bool is_open = false;
+    std::thread::id thread;
+    std::unique_ptr<backend::graph> beside;  // of a body that is captured beside another thread's
+  };
+
+  [[nodiscard]] recorded_lane& at(core::lane_index lane) noexcept {
+    return lanes_[lane - core::first_recorded_lane];
+  }
+  [[nodiscard]] const recorded_lane& at(core::lane_index lane) const noexcept {
+    return lanes_[lane - core::first_recorded_lane];
+  }
+  void begin_stage(core::place_index place);
+  void end_stage() noexcept;
+  [[nodiscard]] backend::node_span predecessors(core::lane_index lane) noexcept;
+  [[nodiscard]] std::size_t take_stream(core::place_index place);
+  [[nodiscard]] bool is_open_elsewhere() const noexcept;
+  [[nodiscard]] std::unique_ptr<backend::executable_graph> make_executable(const shape& like);
+  [[nodiscard]] shape present_shape() const noexcept;
+
+  core::machine& machine_;
+  const std::shared_ptr<executable_cache> cache_;
+  std::unique_ptr<backend::graph> graph_;     // of the present stage; null until it has a lane
+  std::unique_ptr<backend::graph> launched_;  // of the stage before, for its picture
+  core::place_index graph_place_ = 0;
+  drawing drawing_;
+  lane_queue queue_;
+  std::uint32_t stage_ = 0;
+  std::size_t lane_count_ = 0;
+  std::vector<recorded_lane> lanes_;  // the first `lane_count_`; the others keep their room
+  std::vector<body_stream> streams_;
+  std::uint64_t number_;  // of the queue that recorded tasks see where nothing is captured
+  recording_stats stats_;
+};
+
+}  // namespace millstream::graph

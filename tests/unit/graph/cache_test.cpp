@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/executable_cache.hpp"
+
+#include <utility>
+
+#include <gtest/gtest.h>
+
+namespace millstream::graph {
+namespace {
+
+class executable final : public backend::executable_graph {
+ public:
+  executable(std::size_t bytes, int& alive) : bytes_(bytes), alive_(alive) { ++alive_; }
+  ~executable() override { --alive_; }
+  backend::status launch(backend::queue& /*on*/) override { return {}; }
+  [[nodiscard]] std::size_t bytes() const noexcept override { return bytes_; }
+
+ private:
+  const std::size_t bytes_;
+  int& alive_;
+};
+
+TEST(ExecutableCache, GivesBackWhatHasTheShape) {
+  int alive = 0;
+  executable_cache cache;
+  cache.give({1, 2, 0}, std::make_unique<executable>(10, alive));
+  EXPECT_EQ(cache.take({1, 3, 0}), nullptr);
+  EXPECT_EQ(cache.take({1, 2, 1}), nullptr);
+  EXPECT_NE(cache.take({1, 2, 0}), nullptr);
+  EXPECT_EQ(cache.take({1, 2, 0}), nullptr);
+  EXPECT_EQ(cache.bytes(), 0U);
+}
+
+TEST(ExecutableCache, DropsTheOneNotUsedForLongest) {
+  int alive = 0;
+  executable_cache cache(100);
+  cache.give({1, 1, 0}, std::make_unique<executable>(40, alive));
+  cache.give({2, 1, 0}, std::make_unique<executable>(40, alive));
+  cache.give({1, 1, 0}, cache.take({1, 1, 0}));
+  cache.give({3, 1, 0}, std::make_unique<executable>(40, alive));
+  EXPECT_EQ(alive, 2);
+  EXPECT_EQ(cache.bytes(), 80U);
+  EXPECT_EQ(cache.take({2, 1, 0}), nullptr);
+  EXPECT_NE(cache.take({1, 1, 0}), nullptr);
+}
+
+TEST(ExecutableCache, OneThatIsLargerThanTheLimitIsNotKept) {
+  int alive = 0;
+  executable_cache cache(100);
+  cache.give({1, 1, 0}, std::make_unique<executable>(101, alive));
+  EXPECT_EQ(alive, 0);
+  EXPECT_EQ(cache.size(), 0U);
+}
+
+}  // namespace
+}  // namespace millstream::graph

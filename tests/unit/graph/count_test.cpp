@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What recording costs, exactly, on the machine that counts and runs nothing.
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/core/heap_meter.hpp"
+#include "tests/unit/graph/engine.hpp"
+
+namespace millstream::test {
+namespace {
+
+using calls = std::map<std::string, std::uint64_t>;
+
+/// A chain of tasks on one datum, as one stage.
+void record_chain(untyped_context& on, const std::vector<task_dep>& deps, int tasks) {
+  for (int i = 0; i < tasks; ++i)
+    run(on, {}, deps, nothing);
+  static_cast<void>(on.fence());
+}
+
+TEST(RecordedCounts, ATaskIsOneNodeAndNoOtherCall) {
+  untyped_context on = open_recorded("null", 1);
+  const untyped_data x = on.make_data(64);
+  run(on, {}, {x.write()}, nothing);
+  static_cast<void>(on.fence());
+  const std::vector<task_dep> deps{x.rw()};
+  const call_meter meter(on.where());
+  for (int i = 0; i < 1000; ++i)
+    run(on, {}, deps, nothing);
+  EXPECT_EQ(meter.calls(), (calls{{"make_graph", 1}, {"graph_add", 1000}, {"host_node", 1000}}));
+  on.finish();
+}
+
+TEST(RecordedCounts, TheSameShapeAgainIsOneUpdateAndOneLaunch) {
+  untyped_context on = open_recorded("null", 1);
+  const untyped_data x = on.make_data(64);
+  run(on, {}, {x.write()}, nothing);
+  const std::vector<task_dep> deps{x.rw()};
+  record_chain(on, deps, 49);
+  record_chain(on, deps, 50);
+  const recording_stats before = recorded(on);
+  for (int stage = 0; stage < 10; ++stage)
+    record_chain(on, deps, 50);
+  const recording_stats after = recorded(on);
+  EXPECT_EQ(after.instantiations - before.instantiations, 0U);
+  EXPECT_EQ(after.updates - before.updates, 10U);
+  EXPECT_EQ(after.refused_updates, 0U);
+  EXPECT_EQ(after.stages - before.stages, 10U);
+  EXPECT_EQ(after.nodes - before.nodes, 500U);
+  EXPECT_EQ(after.child_graphs, 0U);
+  on.finish();
+}
+
+TEST(RecordedCounts, ALongStageCostsPerTaskWhatAShortOneDoes) {
+  for (const int tasks : {50, 50'000}) {
+    untyped_context on = open_recorded("null", 1);
+    const untyped_data x = on.make_data(64);
+    run(on, {}, {x.write()}, nothing);
+    const std::vector<task_dep> deps{x.rw()};
+    record_chain(on, deps, tasks);
+    record_chain(on, deps, tasks);
+    record_chain(on, deps, tasks);
+    const call_meter meter(on.where());
+    const std::uint64_t heap = heap_allocations();
+    for (int i = 0; i < tasks; ++i)
+      run(on, {}, deps, nothing);
+    const std::uint64_t taken = heap_allocations() - heap;
+    const auto count = static_cast<std::uint64_t>(tasks);
+    EXPECT_EQ(meter.calls().at("graph_add"), count);
+    if (!pools_are_off) EXPECT_LE(taken, 4U) << "for " << tasks << " tasks";
+    on.finish();
+  }
+}
+
+TEST(RecordedCounts, ManyReadersOfOneDatumAreLinear) {
+  untyped_context on = open_recorded("null", 1);
+  const untyped_data x = on.make_data(64);
+  run(on, {}, {x.write()}, nothing);
+  const std::vector<task_dep> reads{x.read()};
+  for (int i = 0; i < 50'000; ++i)
+    run(on, {}, reads, nothing);
+  run(on, {}, {x.write()}, nothing);
+  static_cast<void>(on.fence());
+  EXPECT_EQ(recorded(on).nodes, 50'002U);
+  on.finish();
+}
+
+TEST(RecordedCounts, AnEmptyStageIsNotLaunched) {
+  untyped_context on = open_recorded("null", 1);
+  static_cast<void>(on.fence());
+  static_cast<void>(on.fence());
+  on.finish();
+  EXPECT_EQ(recorded(on).stages, 0U);
+}
+
+TEST(RecordedCounts, CopiesAndFillsAreNodes) {
+  untyped_context on = open_recorded("null", 2);
+  std::vector<double> buffer(8, 1.0);
+  const untyped_data x = registered(on, buffer);
+  const untyped_data y = on.make_data(64);
+  const std::byte zero{0};
+  on.fill(y.write(), {&zero, 1});
+  run(on, exec_place::device(0), {x.read(), y.rw()}, nothing);
+  run(on, exec_place::device(1), {x.read(), y.rw()}, nothing);
+  const call_meter meter(on.where());
+  static_cast<void>(on.fence());
+  EXPECT_EQ(recorded(on).nodes, 1U + 2U + 2U + 1U);  // fill, tasks, x to both, y to device 1
+  EXPECT_EQ(meter.calls().count("copy"), 0U);
+  EXPECT_EQ(meter.calls().count("fill"), 0U);
+  on.finish();
+}
+
+}  // namespace
+}  // namespace millstream::test
