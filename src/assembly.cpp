@@ -32,8 +32,13 @@ std::span<const backend_entry> backends() noexcept {
 
 namespace millstream::core {
 
-std::unique_ptr<recorder> make_recorder(machine& on) {
-  return std::make_unique<graph::recorder>(on, std::make_shared<graph::executable_cache>());
+std::shared_ptr<recorder_cache> make_recorder_cache(std::size_t limit_bytes) {
+  return std::make_shared<graph::executable_cache>(limit_bytes);
+}
+
+std::unique_ptr<recorder> make_recorder(machine& on, std::shared_ptr<recorder_cache> cache) {
+  return std::make_unique<graph::recorder>(
+      on, std::static_pointer_cast<graph::executable_cache>(std::move(cache)));
 }
 
 }  // namespace millstream::core

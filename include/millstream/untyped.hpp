@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -28,6 +29,7 @@ namespace millstream::core {
 class context;
 class data;
 class open_task;
+class recorder_cache;
 struct blocked_thread;
 struct notice_positions;
 }  // namespace millstream::core
@@ -244,6 +246,33 @@ class MILLSTREAM_API notice_wait {
   std::unique_ptr<core::blocked_thread> state_;
 };
 
+/// What an executable graph is, for a policy of what is kept.
+struct executable_info {
+  std::uint64_t nodes = 0;
+  std::size_t bytes = 0;  ///< an estimate of the memory that it keeps
+};
+
+/// What contexts share that are given the same one: executable graphs, so that a shape which one of
+/// them recorded is no new instantiation in another. Handles share it. Any thread.
+class MILLSTREAM_API shared_resources {
+ public:
+  /// Executables that nobody uses are kept up to that many bytes; the one not used for longest goes
+  /// first.
+  explicit shared_resources(std::size_t limit_bytes = std::size_t{256} << 20U);
+  /// From now on only executables for which `keep` says so are kept. Called after launches, without
+  /// the cache's lock, but with that of the context: it must not use the library.
+  void set_policy(std::function<bool(const executable_info&)> keep);
+  [[nodiscard]] std::size_t executables() const;  ///< kept at the moment
+  [[nodiscard]] std::size_t bytes() const;
+
+  [[nodiscard]] const std::shared_ptr<core::recorder_cache>& state() const noexcept {
+    return state_;
+  }
+
+ private:
+  std::shared_ptr<core::recorder_cache> state_;
+};
+
 struct context_options {
   machine on{};
   /// Checker mode, on machines whose instances are host memory: what a task only reads must come
@@ -259,6 +288,7 @@ struct context_options {
   /// Tasks are recorded into a graph of the machine, which `fence`, `finish` and the waits launch.
   /// error(unsupported) where the machine has no graphs.
   bool use_graph = false;
+  std::optional<shared_resources> resources;  ///< none = the context has its own
 };
 
 /// A buffer of the user's that becomes the first instance of a datum.

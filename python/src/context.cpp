@@ -39,12 +39,11 @@ context_options options_of(const context_setup& setup,
   options.check = setup.check;
   options.stream = setup.stream;
   options.listener = recorder;
+  options.use_graph = setup.use_graph;
+  if (setup.resources.is_valid() && !setup.resources.is_none()) {
+    options.resources = nb::cast<py_resources&>(setup.resources).shared;
+  }
   return options;
-}
-
-[[noreturn]] void refuse(const char* option) {
-  throw error(errc::not_implemented,
-              std::string("context(") + option + ") comes with a later version; leave it out");
 }
 
 std::shared_ptr<py_machine> to_machine(nb::handle on) {
@@ -64,7 +63,6 @@ struct later_options {
 
 void open(py_context* self, later_options later, nb::handle stream, nb::handle on, nb::handle check,
           nb::handle trace) {
-  if (to_bool(later.use_graph)) refuse("use_graph=True");
   if (to_bool(later.borrowed)) {
     new (self) py_context(empty_context());
     return;
@@ -76,6 +74,7 @@ void open(py_context* self, later_options later, nb::handle stream, nb::handle o
   setup.on = to_machine(on);
   setup.check = to_bool(check);
   setup.trace = to_bool(trace) || traces_by_default();
+  setup.use_graph = to_bool(later.use_graph);
   new (self) py_context(setup);
 }
 
@@ -258,6 +257,17 @@ void host_launch(py_context& self, const nb::args& deps, nb::handle function, nb
   submit_body(self.state, what, deps);
 }
 
+void add_recording(nb::dict& to, const recording_stats& now) {
+  to["stages"] = now.stages;
+  to["stage_breaks"] = now.stage_breaks;
+  to["nodes"] = now.nodes;
+  to["child_graphs"] = now.child_graphs;
+  to["instantiations"] = now.instantiations;
+  to["updates"] = now.updates;
+  to["refused_updates"] = now.refused_updates;
+  to["last_miss"] = now.last_miss;
+}
+
 nb::dict stats(const py_context& self) {
   const context_stats now = self.state->core.stats();
   nb::dict made;
@@ -272,6 +282,7 @@ nb::dict stats(const py_context& self) {
   made["allocations"] = now.allocations;
   made["reused_blocks"] = now.reused_blocks;
   made["queues"] = now.queues;
+  if (self.state->use_graph) add_recording(made, now.recording);
   return made;
 }
 
@@ -282,7 +293,9 @@ nb::dict trace_snapshot(const py_context& self, const char* call) {
                                  "no trace; open it with context(trace=True) or "
                                  "set MILLSTREAM_TRACE_TASKS=1");
   }
-  return to_dict(self.state->recorder->snapshot(), self.state->on->opened());
+  nb::dict made = to_dict(self.state->recorder->snapshot(), self.state->on->opened());
+  if (self.state->use_graph) made["native_dot"] = self.state->core.native_dot();
+  return made;
 }
 
 nb::object from_viz(const py_context& self, const char* name, const char* call) {
@@ -474,8 +487,12 @@ void bind_watching(nb::class_<py_context>& type) {
           [](py_context& self) { return trace_snapshot(self, "_trace_snapshot()"); },
           nb::sig("def _trace_snapshot(self) -> dict[str, typing.Any]"),
           "What was recorded, as plain lists and dictionaries.")
-      .def("stats", &stats, nb::sig("def stats(self) -> dict[str, int]"),
-           "Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory.")
+      .def("stats", &stats, nb::sig("def stats(self) -> dict[str, typing.Any]"),
+           "Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory. With "
+           "`use_graph` also of its recordings: `stages` launched, `stage_breaks` (of these, because "
+           "a body had to run in the caller's thread), `nodes`, `child_graphs`, `instantiations`, "
+           "`updates` (executables used again), `refused_updates`, and `last_miss`, the reason of "
+           "the last instantiation.")
       .def_prop_ro(
           "machine", [](const py_context& self) { return self.state->on; },
           nb::sig("def machine(self) -> millstream.machine"), "The machine of the context.")
@@ -501,6 +518,7 @@ context_state::context_state(const context_setup& setup)
     : on(setup.on),
       check(setup.check),
       empty(setup.empty),
+      use_graph(setup.use_graph),
       recorder(setup.trace ? make_trace_recorder() : nullptr),
       core(options_of(setup, recorder)),
       host_memory(on->opened().has_host_memory()),
@@ -668,8 +686,9 @@ void bind_context(nb::module_& core) {
       "task raises UsageError, and a function that keeps one gives a ContractWarning. `trace`: "
       "keep what `graph` and `trace` show. `handle`: an `async_resources`, kept alive, or None. "
       "`borrowed`: True makes an object without a context, of which nothing can be asked (see "
-      "`logical_data.borrow_ctx_handle`). `use_graph` comes with a later version: "
-      "NotImplementedError.");
+      "`logical_data.borrow_ctx_handle`). `use_graph`: tasks are recorded into a graph of the machine, "
+      "which `fence`, `wait`, `finalize`, and on host machines a task with a `with` body, launch; "
+      "the same shape again costs an update of an executable graph instead of a new one.");
   bind_making(type);
   bind_filling(type);
   bind_working(type);

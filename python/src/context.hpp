@@ -19,6 +19,7 @@ struct context_setup {
   std::shared_ptr<py_machine> on;
   bool check = false;
   bool trace = false;
+  bool use_graph = false;
   std::optional<std::uint64_t> stream;  ///< the caller's
   nb::object stream_object;             ///< what it was given as
   nb::object resources;                 ///< an async_resources or None
@@ -38,6 +39,7 @@ class context_state {
   const std::shared_ptr<py_machine> on;
   const bool check;
   const bool empty;                                ///< what `empty_context` gives
+  const bool use_graph;
   const std::shared_ptr<trace_recorder> recorder;  ///< null = not tracing
   untyped_context core;
   const bool host_memory;    ///< device instances are ordinary host memory

@@ -73,15 +73,6 @@ def test_every_call_after_finalize_raises(host):
     assert data.shape == (2,)
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("use_graph", True)],
-)
-def test_options_of_later_versions_say_so(option, value):
-    with pytest.raises(NotImplementedError, match=rf"context\({option}="):
-        stf.context(**{option: value})
-
-
 def test_options_may_be_positional():
     with pytest.raises(ValueError, match="stream 0"):
         stf.context(False, False, 0, machine=stf.machine("host"))

@@ -87,7 +87,9 @@ class small_vector {
     return *added;
   }
   void append(std::span<const T> values) {
-    reserve(size_ + values.size());
+    // By doubling, so that appending again and again stays linear.
+    const std::size_t needed = size_ + values.size();
+    if (needed > capacity_) reserve(std::max(needed, std::size_t{2} * capacity_));
     for (const T& value : values)
       emplace_back(value);
   }

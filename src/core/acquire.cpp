@@ -298,7 +298,7 @@ void context::start_once(lock& held, plan& of, bool in_caller, completion_set& t
   check_live(held, of.call());
   do {
     wait_for_open_tasks(held, of);
-  } while (add_shared(of) || (in_caller && close_stage(held, of.call())));
+  } while (add_shared(of) || (in_caller && break_stage(held, of.call())));
   check_contents(of);
   if (of.id == 0) {
     of.id = ++last_task_;

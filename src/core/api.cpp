@@ -102,6 +102,21 @@ untyped_context::untyped_context(context_options options) {
   state_ = std::make_shared<core::context>(std::move(options));
 }
 
+shared_resources::shared_resources(std::size_t limit_bytes)
+    : state_(core::make_recorder_cache(limit_bytes)) {}
+
+void shared_resources::set_policy(std::function<bool(const executable_info&)> keep) {
+  state_->set_policy(std::move(keep));
+}
+
+std::size_t shared_resources::executables() const {
+  return state_->size();
+}
+
+std::size_t shared_resources::bytes() const {
+  return state_->bytes();
+}
+
 untyped_data untyped_context::register_data(const registration& what) {
   return untyped_data::adopt(engine().register_data(what));
 }

@@ -224,8 +224,11 @@ class context : public std::enable_shared_from_this<context> {
   /// Launches what was recorded; false if that is nothing. May unlock meanwhile. What cannot be
   /// launched is a failure like that of a task.
   bool close_stage(lock& held, const char* call);
+  /// The same for a body that has to run in the caller's thread.
+  bool break_stage(lock& held, const char* call);
   void launch_stage(lock& held);
   void lose_stage(const lock& held, const std::exception_ptr& cause, const std::string& task);
+  [[nodiscard]] recording_stats recording_counts() const;
   [[nodiscard]] bool is_lost_with_stage(const data& what) const noexcept;
   void drop_ended_stages(lock& held);
 
@@ -332,6 +335,7 @@ class context : public std::enable_shared_from_this<context> {
   recent_tasks recent_;
   std::vector<open_task*> open_recorded_;
   kept_stage present_;
+  std::uint64_t stage_breaks_ = 0;
   std::deque<kept_stage> stages_;  // launched, not known to have ended
   std::string loss_text_;  // empty until a device was seen to have failed for good
 };

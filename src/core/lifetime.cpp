@@ -61,7 +61,10 @@ context::context(context_options options)
     : options_(std::move(options)),
       lanes_(*options_.on.state()),
       pools_(*options_.on.state(), lanes_) {
-  if (options_.use_graph) lanes_.record_with(make_recorder(*options_.on.state()));
+  if (options_.use_graph) {
+    if (!options_.resources) options_.resources.emplace();
+    lanes_.record_with(make_recorder(*options_.on.state(), options_.resources->state()));
+  }
   if (options_.stream) lanes_.adopt_caller(*options_.stream);
   const std::scoped_lock hold(open_contexts().mutex);
   open_contexts().contexts.insert(this);
@@ -465,7 +468,7 @@ void context::count_lanes() {
   counts_.queues = lanes_.size();
   counts_.records = lanes_.counts().records;
   counts_.waits = lanes_.counts().waits;
-  if (lanes_.recording() != nullptr) counts_.recording = lanes_.recording()->stats();
+  counts_.recording = recording_counts();
 }
 
 context_stats context::stats() const {
@@ -475,7 +478,7 @@ context_stats context::stats() const {
     now.queues = lanes_.size();
     now.records = lanes_.counts().records;
     now.waits = lanes_.counts().waits;
-    if (lanes_.recording() != nullptr) now.recording = lanes_.recording()->stats();
+    now.recording = recording_counts();
   }
   now.allocations = pools_.allocations();
   now.reused_blocks = pools_.reuses();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -61,7 +62,23 @@ class recorder {
   [[nodiscard]] virtual std::string native_dot() const = 0;
 };
 
-/// Given by the assembly. Throws error(unsupported) where the machine has no graphs.
-[[nodiscard]] std::unique_ptr<recorder> make_recorder(machine& on);
+/// The state of shared_resources. Any thread.
+class recorder_cache {
+ public:
+  recorder_cache() = default;
+  recorder_cache(const recorder_cache&) = delete;
+  recorder_cache& operator=(const recorder_cache&) = delete;
+  virtual ~recorder_cache() = default;
+  virtual void set_policy(std::function<bool(const executable_info&)> keep) = 0;
+  [[nodiscard]] virtual std::size_t size() const = 0;
+  [[nodiscard]] virtual std::size_t bytes() const = 0;
+};
+
+// Given by the assembly.
+
+[[nodiscard]] std::shared_ptr<recorder_cache> make_recorder_cache(std::size_t limit_bytes);
+/// Throws error(unsupported) where the machine has no graphs.
+[[nodiscard]] std::unique_ptr<recorder> make_recorder(machine& on,
+                                                      std::shared_ptr<recorder_cache> cache);
 
 }  // namespace millstream::core

@@ -165,6 +165,19 @@ bool context::close_stage(lock& held, const char* call) {
   return true;
 }
 
+bool context::break_stage(lock& held, const char* call) {
+  if (!close_stage(held, call)) return false;
+  ++stage_breaks_;
+  return true;
+}
+
+recording_stats context::recording_counts() const {
+  if (lanes_.recording() == nullptr) return {};
+  recording_stats now = lanes_.recording()->stats();
+  now.stage_breaks = stage_breaks_;
+  return now;
+}
+
 void context::launch_stage(lock& held) {
   try {
     present_.launch = lanes_.launch_stage();

@@ -20,8 +20,9 @@ std::unique_ptr<backend::executable_graph> executable_cache::take(const shape& l
 // Executables are destroyed without the lock: that calls the driver.
 void executable_cache::give(const shape& like, std::unique_ptr<backend::executable_graph> used) {
   std::list<entry> gone;
+  const std::size_t bytes = used->bytes();
+  if (!may_keep({like.nodes, bytes})) return;
   {
-    const std::size_t bytes = used->bytes();
     const std::scoped_lock hold(mutex_);
     entries_.push_front({like, bytes, std::move(used)});
     bytes_ += bytes;
@@ -30,6 +31,22 @@ void executable_cache::give(const shape& like, std::unique_ptr<backend::executab
       gone.splice(gone.begin(), entries_, std::prev(entries_.end()));
     }
   }
+}
+
+// The policy is user code, so it is called without the lock.
+bool executable_cache::may_keep(const executable_info& what) const {
+  std::shared_ptr<const std::function<bool(const executable_info&)>> policy;
+  {
+    const std::scoped_lock hold(mutex_);
+    policy = policy_;
+  }
+  return policy == nullptr || !*policy || (*policy)(what);
+}
+
+void executable_cache::set_policy(std::function<bool(const executable_info&)> keep) {
+  auto fresh = std::make_shared<const std::function<bool(const executable_info&)>>(std::move(keep));
+  const std::scoped_lock hold(mutex_);
+  policy_.swap(fresh);
 }
 
 std::size_t executable_cache::bytes() const {

@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 
 #include "backend/graph.hpp"
+#include "core/recorder.hpp"
 
 namespace millstream::graph {
 
@@ -24,17 +26,18 @@ struct shape {
 /// Keeps executables by shape, within a limit of bytes; the one not used for longest goes first. One
 /// that is in use is not in here, so contexts that share a cache do not meet in one executable. Any
 /// thread.
-class executable_cache {
+class executable_cache final : public core::recorder_cache {
  public:
-  static constexpr std::size_t default_limit = std::size_t{256} << 20U;
-  explicit executable_cache(std::size_t limit_bytes = default_limit) : limit_(limit_bytes) {}
+  explicit executable_cache(std::size_t limit_bytes) : limit_(limit_bytes) {}
 
   /// The one of that shape which was given back last, or null.
   [[nodiscard]] std::unique_ptr<backend::executable_graph> take(const shape& like);
+  /// Keeps it, unless the policy says otherwise or it is larger than the limit.
   void give(const shape& like, std::unique_ptr<backend::executable_graph> used);
 
-  [[nodiscard]] std::size_t bytes() const;
-  [[nodiscard]] std::size_t size() const;
+  void set_policy(std::function<bool(const executable_info&)> keep) override;
+  [[nodiscard]] std::size_t bytes() const override;
+  [[nodiscard]] std::size_t size() const override;
 
  private:
   struct entry {
@@ -42,10 +45,13 @@ class executable_cache {
     std::size_t bytes;
     std::unique_ptr<backend::executable_graph> what;
   };
+  [[nodiscard]] bool may_keep(const executable_info& what) const;
+
   const std::size_t limit_;
   mutable std::mutex mutex_;  // guards all below; innermost
   std::list<entry> entries_;  // the one used last in front
   std::size_t bytes_ = 0;
+  std::shared_ptr<const std::function<bool(const executable_info&)>> policy_;  // null = keep all
 };
 
 }  // namespace millstream::graph

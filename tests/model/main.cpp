@@ -9,6 +9,7 @@
 ///       [--repeat=N]                how often the run without a seed is made (1)
 ///       [--backend=NAME]            which machine (host)
 ///       [--devices=N]               of how many devices (3)
+///       [--recorded]                contexts record their tasks
 ///       [--print]                   show the programs instead of playing them
 ///
 /// MILLSTREAM_MODEL_PROGRAMS replaces the default of --programs.
@@ -47,6 +48,7 @@ struct settings {
   std::string backend = "host";
   int devices = usual_devices;
   bool only_free = false;
+  bool recorded = false;
   bool print = false;
 };
 
@@ -56,7 +58,7 @@ settings& how() {
 }
 
 std::string command(const std::string& test, std::uint64_t seed, const run_options& options) {
-  return "millstream_model --backend=" + how().backend +
+  return "millstream_model --backend=" + how().backend + (how().recorded ? " --recorded" : "") +
          " --devices=" + std::to_string(how().devices) + " --gtest_filter=" + test +
          " --program=" + std::to_string(seed) +
          " --schedule=" + (options.seed ? std::to_string(*options.seed) : "free --repeat=100");
@@ -65,10 +67,10 @@ std::string command(const std::string& test, std::uint64_t seed, const run_optio
 std::vector<run_options> schedules() {
   std::vector<run_options> all;
   const settings& wanted = how();
-  if (wanted.schedule) return {{wanted.backend, wanted.schedule}};
-  all.resize(wanted.repeat, {wanted.backend, std::nullopt});
+  if (wanted.schedule) return {{wanted.backend, wanted.schedule, wanted.recorded}};
+  all.resize(wanted.repeat, {wanted.backend, std::nullopt, wanted.recorded});
   for (std::uint64_t seed = 1; seed <= wanted.schedules && !wanted.only_free; ++seed) {
-    all.push_back({wanted.backend, seed});
+    all.push_back({wanted.backend, seed, wanted.recorded});
   }
   return all;
 }
@@ -102,10 +104,11 @@ forecast outcome_of(const program& what) {
 
 bool fails_somehow(const program& what) {
   const std::string& backend = how().backend;
+  const bool recorded = how().recorded;
   const forecast plan = outcome_of(what);
   for (std::uint64_t seed = 1; seed <= 16; ++seed) {
-    if (!scenario::play(what, plan, {backend, seed}).empty()) return true;
-    if (!scenario::play(what, plan, {backend, std::nullopt}).empty()) return true;
+    if (!scenario::play(what, plan, {backend, seed, recorded}).empty()) return true;
+    if (!scenario::play(what, plan, {backend, std::nullopt, recorded}).empty()) return true;
   }
   return false;
 }
@@ -175,6 +178,8 @@ void take_argument(std::string_view argument) {
     wanted.only_free = true;
   } else if (const auto seed = number_option(argument, "--schedule=")) {
     wanted.schedule = seed;
+  } else if (argument == "--recorded") {
+    wanted.recorded = true;
   } else if (argument == "--print") {
     wanted.print = true;
     wanted.only_free = true;

@@ -55,20 +55,21 @@ class scenario_test : public testing::Test {
   void run(const program& what) {
     bool ran = false;
     for (const std::string& mode : what.plan.modes) {
-      if (mode != "immediate") {
+      if (mode != "immediate" && mode != "graph") {
         std::cout << "  not run in mode '" << mode << "': this build has no such mode\n";
         continue;
       }
       for (const std::string& backend : what.plan.backends) {
         if (!is_wanted(backend)) continue;
-        if (const std::string why = why_not_here(backend, what.devices); !why.empty()) {
+        const bool recorded = mode == "graph";
+        if (const std::string why = why_not_here(backend, what.devices, recorded); !why.empty()) {
           std::cout << "  not run on '" << backend << "': " << why << "\n";
           continue;
         }
         const forecast plan = predict(what, traits_of(backend));
         for (const std::string& problem : check_text(what, plan))
           ADD_FAILURE() << problem;
-        if (!HasFailure()) run_seeds(what, plan, backend);
+        if (!HasFailure()) run_seeds(what, plan, {backend, std::nullopt, recorded});
         ran = true;
       }
     }
@@ -80,26 +81,32 @@ class scenario_test : public testing::Test {
     return all.empty() || std::find(all.begin(), all.end(), backend) != all.end();
   }
 
-  static std::string why_not_here(const std::string& backend, int devices) {
+  static std::string why_not_here(const std::string& backend, int devices, bool recorded) {
     const std::vector<std::string> here = machine_names();
     if (std::find(here.begin(), here.end(), backend) == here.end())
       return "this build has no such machine";
     try {
-      const machine opened({backend, devices, {}});
+      context_options wanted;
+      wanted.on = machine({backend, devices, {}});
+      wanted.use_graph = recorded;
+      untyped_context(wanted).finish();
     } catch (const error& thrown) {
-      if (thrown.code() == errc::unavailable) return thrown.what();
+      if (thrown.code() == errc::unavailable || thrown.code() == errc::unsupported) {
+        return thrown.what();
+      }
       throw;
     }
     return {};
   }
 
-  void run_seeds(const program& what, const forecast& plan, const std::string& backend) {
-    if (how_.seed) return run_once(what, plan, {backend, how_.seed});
-    run_once(what, plan, {backend, std::nullopt});
-    if (backend == "null") return;  // nothing runs, so there is no order to choose
+  void run_seeds(const program& what, const forecast& plan, run_options options) {
+    options.seed = how_.seed;
+    run_once(what, plan, options);
+    if (how_.seed || options.backend == "null") return;  // nothing runs, so there is no order to choose
     const std::uint64_t seeds = std::min(what.plan.seeds, how_.seeds.value_or(what.plan.seeds));
     for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
-      run_once(what, plan, {backend, seed});
+      options.seed = seed;
+      run_once(what, plan, options);
     }
   }
 

@@ -20,6 +20,7 @@ namespace millstream::scenario {
 struct run_options {
   std::string backend = "host";
   std::optional<std::uint64_t> seed;  ///< none = real overlap
+  bool recorded = false;              ///< the context records its tasks
 
   [[nodiscard]] std::string text() const;
 };

@@ -159,6 +159,7 @@ session::session(const std::string& file, int devices, const run_options& option
     wanted.on = machine({options.backend, devices, options.seed});
   }
   wanted.listener = recorder;
+  wanted.use_graph = options.recorded;
   context.emplace(std::move(wanted));
 }
 

@@ -100,6 +100,16 @@ class Graph:
         """Graphviz text. Above `limit` tasks, equal ones share a box, and the title says so."""
         return dot.text(self._picture(limit))
 
+    def native_dot(self) -> str:
+        """The graph of the machine that was launched last, in the DOT language of its vendor.
+
+        Raises RuntimeError where nothing was recorded: the context has to be one of ``use_graph``.
+        """
+        text = self._recording.native_dot
+        if text is None:
+            raise RuntimeError("there is no graph of the machine; use context(use_graph=True)")
+        return text
+
     def to_svg(self, engine: str | None = None, limit: int = LIMIT) -> str:
         """By graphviz where it is installed and fast enough, else by the built-in layout.
 

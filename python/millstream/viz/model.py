@@ -115,6 +115,7 @@ class Recording:
     edges: list[Edge] = field(default_factory=list)
     data: dict[int, Datum] = field(default_factory=dict)
     machine: dict[str, Any] = field(default_factory=dict)
+    native_dot: str | None = None
 
     @classmethod
     def of(cls, snapshot: Mapping[str, Any]) -> Recording:
@@ -130,6 +131,7 @@ class Recording:
             edges=sorted(edges, key=lambda e: (e.target, e.source)),
             data=data,
             machine=dict(snapshot.get("machine", {})),
+            native_dot=snapshot.get("native_dot"),
         )
 
     def data_label(self, number: int) -> str:

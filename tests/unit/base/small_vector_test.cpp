@@ -118,5 +118,18 @@ TEST(SmallVector, ServesAsASpan) {
   EXPECT_EQ(read[5], 50);
 }
 
+TEST(SmallVector, AppendingOftenGrowsSeldom) {
+  small_vector<int, 2> all;
+  std::size_t growths = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const std::size_t before = all.capacity();
+    all.append({{i}});
+    if (all.capacity() != before) ++growths;
+  }
+  EXPECT_EQ(all.size(), 1000U);
+  EXPECT_EQ(all.back(), 999);
+  EXPECT_EQ(growths, 9U);  // 2, 4, ... 1024
+}
+
 }  // namespace
 }  // namespace millstream::base

@@ -22,7 +22,7 @@ class executable final : public backend::executable_graph {
 
 TEST(ExecutableCache, GivesBackWhatHasTheShape) {
   int alive = 0;
-  executable_cache cache;
+  executable_cache cache(1000);
   cache.give({1, 2, 0}, std::make_unique<executable>(10, alive));
   EXPECT_EQ(cache.take({1, 3, 0}), nullptr);
   EXPECT_EQ(cache.take({1, 2, 1}), nullptr);
@@ -42,6 +42,17 @@ TEST(ExecutableCache, DropsTheOneNotUsedForLongest) {
   EXPECT_EQ(cache.bytes(), 80U);
   EXPECT_EQ(cache.take({2, 1, 0}), nullptr);
   EXPECT_NE(cache.take({1, 1, 0}), nullptr);
+}
+
+TEST(ExecutableCache, ThePolicySaysWhatIsKept) {
+  int alive = 0;
+  executable_cache cache(1000);
+  cache.set_policy([](const executable_info& what) { return what.nodes > 1 && what.bytes < 50; });
+  cache.give({1, 1, 0}, std::make_unique<executable>(40, alive));
+  cache.give({2, 2, 0}, std::make_unique<executable>(60, alive));
+  cache.give({3, 2, 0}, std::make_unique<executable>(40, alive));
+  EXPECT_EQ(alive, 1);
+  EXPECT_NE(cache.take({3, 2, 0}), nullptr);
 }
 
 TEST(ExecutableCache, OneThatIsLargerThanTheLimitIsNotKept) {
