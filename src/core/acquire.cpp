@@ -137,7 +137,7 @@ void context::attach_instances(plan& of, completion_set& before) {
   for (access& each : of.accesses) {
     data& what = *each.what;
     if (has_bytes(what) && what.find(each.place) == nullptr) {
-      if (auto block = pools_.take(each.place, what.bytes)) {
+      if (auto block = take_launched(each.place, what.bytes)) {
         what.instances.push_back(
             {each.place, block->address, block->bytes, std::move(block->ready)});
         each.attached = true;
@@ -267,7 +267,7 @@ void context::record_before_overtaking(const plan& of) {
 }
 
 void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
-  if (lanes_.recording() != nullptr && !in_caller) {
+  if (is_to_be_recorded(of, in_caller)) {
     acquire_recorded(of);
     return;
   }
@@ -298,7 +298,7 @@ void context::start_once(lock& held, plan& of, bool in_caller, completion_set& t
   check_live(held, of.call());
   do {
     wait_for_open_tasks(held, of);
-  } while (add_shared(of) || (in_caller && break_stage(held, of.call())));
+  } while (add_shared(of) || break_stage(held, of, in_caller));
   check_contents(of);
   if (of.id == 0) {
     of.id = ++last_task_;

@@ -9,6 +9,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -224,8 +225,12 @@ class context : public std::enable_shared_from_this<context> {
   /// Launches what was recorded; false if that is nothing. May unlock meanwhile. What cannot be
   /// launched is a failure like that of a task.
   bool close_stage(lock& held, const char* call);
-  /// The same for a body that has to run in the caller's thread.
-  bool break_stage(lock& held, const char* call);
+  /// Whether nothing in the present stage uses the datum.
+  [[nodiscard]] bool is_launched(const data& what) const noexcept;
+  /// Whether the task becomes a part of a recording.
+  [[nodiscard]] bool is_to_be_recorded(const plan& of, bool in_caller) const noexcept;
+  /// Closes the stage for a task that does not, if it uses what the stage does.
+  bool break_stage(lock& held, const plan& of, bool in_caller);
   void launch_stage(lock& held);
   void lose_stage(const lock& held, const std::exception_ptr& cause, const std::string& task);
   [[nodiscard]] recording_stats recording_counts() const;
@@ -256,6 +261,8 @@ class context : public std::enable_shared_from_this<context> {
   void bring_home(data& shared, completion_set& before);
   void hold_until(data& of, lane_index on_lane);
   void copy_out(lock& held, data& what, void* to);
+  /// A pooled block that no unlaunched recording uses.
+  [[nodiscard]] std::optional<memory_block> take_launched(place_index place, std::size_t bytes);
   [[nodiscard]] memory_block take_block(place_index place, std::size_t bytes, lane_index order);
   [[nodiscard]] std::unique_ptr<backend::event> take_event();
   [[nodiscard]] plan plan_of_wait(const task_dep& dep, const char* reader);

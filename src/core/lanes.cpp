@@ -325,6 +325,11 @@ completion_set lane_set::settled(const completion_set& what) const {
   return now;
 }
 
+bool lane_set::are_launched(const completion_set& what) const noexcept {
+  return std::none_of(what.begin(), what.end(),
+                      [&](const completion& each) { return settled(each).is_recorded(); });
+}
+
 completion lane_set::launch_of(std::uint32_t stage) const noexcept {
   return stage < first_launch_ ? completion{} : stage_launches_[stage - first_launch_];
 }

@@ -99,6 +99,8 @@ class lane_set {
     return what.is_recorded() && what.stage() != recorder_->stage() ? launch_of(what.stage()) : what;
   }
   [[nodiscard]] completion_set settled(const completion_set& what) const;
+  /// Whether all of it is in lanes that run, or past: nothing belongs to the present stage.
+  [[nodiscard]] bool are_launched(const completion_set& what) const noexcept;
   /// Launches the present stage behind all that it waits for. Throws as recorder::launch (then the
   /// stage is given up), and held_back as `choose`.
   completion launch_stage();

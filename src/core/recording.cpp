@@ -74,6 +74,13 @@ void context::order_recorded(access& of, const plan& task) {
   if (const instance* at = what.find(of.place)) of.address = at->address;
 }
 
+std::optional<memory_block> context::take_launched(place_index place, std::size_t bytes) {
+  auto block = pools_.take(place, bytes);
+  if (!block || lanes_.are_launched(block->ready)) return block;
+  pools_.give(place, std::move(*block));
+  return {};
+}
+
 bool context::is_body_captured(const plan& of) const noexcept {
   return is_recorded(of) && of.exec != host_place &&
          options_.on.state()->has(backend::capability::capture_to_graph);
@@ -165,8 +172,27 @@ bool context::close_stage(lock& held, const char* call) {
   return true;
 }
 
-bool context::break_stage(lock& held, const char* call) {
-  if (!close_stage(held, call)) return false;
+// A host function may use the device. In a graph of a device that runs no jobs, the thread of the
+// driver that calls host functions would wait for it, and what it uses may need that thread.
+bool context::is_to_be_recorded(const plan& of, bool in_caller) const noexcept {
+  return lanes_.recording() != nullptr && !in_caller &&
+         (of.exec != host_place || options_.on.state()->has(backend::capability::runs_jobs));
+}
+
+bool context::is_launched(const data& what) const noexcept {
+  if (lanes_.recording() == nullptr) return true;
+  return !lanes_.settled(what.writer).is_recorded() && lanes_.are_launched(what.readers) &&
+         std::all_of(what.instances.begin(), what.instances.end(), [&](const instance& each) {
+           return lanes_.are_launched(each.ready);
+         });
+}
+
+bool context::break_stage(lock& held, const plan& of, bool in_caller) {
+  if (lanes_.recording() == nullptr || is_to_be_recorded(of, in_caller)) return false;
+  const bool is_independent =
+      std::all_of(of.accesses.begin(), of.accesses.end(),
+                  [&](const access& each) { return is_launched(*each.what); });
+  if (is_independent || !close_stage(held, of.call())) return false;
   ++stage_breaks_;
   return true;
 }

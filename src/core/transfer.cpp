@@ -384,7 +384,7 @@ void context::await_content(lock& held, plan& of) {
   for (;;) {
     wait_on_host(held, before_content(held, of), self_wait);
     check_live(held, "wait");
-    if (what.version == of.accesses[0].version) break;
+    if (what.version == of.accesses[0].version && is_launched(what)) break;
   }
   failed_task* const because = what.poison.find(of.accesses[0].version);
   if (because == nullptr) return;
@@ -440,7 +440,7 @@ void context::copy_out(lock& held, data& what, void* to) {
 }
 
 memory_block context::take_block(place_index place, std::size_t bytes, lane_index order) {
-  if (auto pooled = pools_.take(place, bytes)) return std::move(*pooled);
+  if (auto pooled = take_launched(place, bytes)) return std::move(*pooled);
   auto made = pools_.allocate(place, bytes, order);
   if (!made) check(made.take_status());
   return std::move(made.value());

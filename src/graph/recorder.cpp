@@ -149,7 +149,6 @@ void recorder::end_body(core::lane_index lane) {
   recorded_lane& captured = at(lane);
   body_stream& through = streams_[std::exchange(captured.body, no_stream)];
   through.is_open = false;
-  const std::size_t nodes = graph_->node_count();
   backend::node_list last;
   if (const auto beside = std::move(through.beside)) {
     core::check(beside->end_body(*through.lease.queue, last));
@@ -163,9 +162,8 @@ void recorder::end_body(core::lane_index lane) {
     return;
   }
   core::check(graph_->end_body(*through.lease.queue, last));
-  const std::size_t made = graph_->node_count() - nodes;
-  drawing_.mix(made);
-  if (made == 0) return;
+  // A body that issued nothing ends where it began.
+  drawing_.mix(last.size());
   captured.ends = std::move(last);
   captured.before.clear();
 }
