@@ -418,6 +418,7 @@ MILLSTREAM_NUMBER(graph_instantiate_result::node_operation_not_supported,
 MILLSTREAM_NUMBER(graph_instantiate_result::multiple_contexts_not_supported,
                   CUDA_GRAPH_INSTANTIATE_MULTIPLE_CTXS_NOT_SUPPORTED);
 
+MILLSTREAM_NUMBER(launch_attribute_id::ignored, CU_LAUNCH_ATTRIBUTE_IGNORE);
 MILLSTREAM_NUMBER(launch_attribute_id::cooperative, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
 MILLSTREAM_NUMBER(launch_attribute_id::cluster_dimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
 MILLSTREAM_NUMBER(launch_attribute_id::programmatic_stream_serialization,

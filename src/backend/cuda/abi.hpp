@@ -338,6 +338,7 @@ struct allocation_properties {
 };
 
 enum class launch_attribute_id : std::uint32_t {
+  ignored = 0,
   cooperative = 2,                        ///< value: one int
   cluster_dimension = 4,                  ///< value: three numbers of 32 bits
   programmatic_stream_serialization = 6,  ///< value: one int; of launches, not of graph nodes

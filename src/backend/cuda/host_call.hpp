@@ -74,6 +74,7 @@ class host_calls {
  public:
   host_calls() = default;
   host_calls(const host_calls& other) { add(other); }
+  host_calls(host_calls&& other) noexcept : calls_(std::move(other.calls_)) {}
   host_calls& operator=(host_calls other) noexcept {
     calls_.swap(other.calls_);
     return *this;

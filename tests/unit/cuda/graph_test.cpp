@@ -208,21 +208,9 @@ TEST_F(Graph, ACopyThatIsLeftOutIsNoneWhichTakesNoPart) {
   EXPECT_EQ(read(*queue_, block_, 40), bytes(40, std::byte{2}));
 }
 
-TEST_F(Graph, FillsOfOneWordAreOneNode) {
-  for (const std::uint32_t width : {1U, 2U, 4U}) {
-    backend::fill_request request = fill_of(block_, 64, width);
-    const auto graph = value(device().make_graph());
-    static_cast<void>(value(graph->add_fill(request, {})));
-    EXPECT_EQ(graph->node_count(), 1U);
-    const auto ready = value(graph->instantiate());
-    ok(ready->launch(*queue_));
-    expect_pattern(request);
-  }
-}
-
-TEST_F(Graph, OtherPatternsAreOneNodeToo) {
-  for (const std::uint32_t width : {3U, 8U, 12U, 16U}) {
-    backend::fill_request request = fill_of(block_, std::size_t{width} * 3000 / 100, width);
+TEST_F(Graph, AFillIsOneNodeWhateverItsPattern) {
+  for (const std::uint32_t width : {1U, 2U, 3U, 4U, 8U, 12U, 16U}) {
+    const backend::fill_request request = fill_of(block_, std::size_t{width} * 30, width);
     const auto graph = value(device().make_graph());
     static_cast<void>(value(graph->add_fill(request, {})));
     EXPECT_EQ(graph->node_count(), 1U);
