@@ -17,9 +17,9 @@ namespace millstream::base {
 namespace {
 
 constexpr std::size_t smallest_block = 64;
-constexpr std::size_t classes = 5;
+constexpr std::size_t classes = 6;
 // A thread keeps at most two batches a class. 32 blocks make one lock cost less than a nanosecond
-// a block, and bound what idle threads hold to 124 KiB.
+// a block, and bound what idle threads hold to 252 KiB.
 constexpr std::uint32_t batch_blocks = 32;
 
 /// What a free block holds.

@@ -6,9 +6,9 @@
 
 namespace millstream::base {
 
-/// Blocks up to this size are pooled in classes of 64, 128, 256, 512 and 1024 bytes; larger ones
-/// go to operator new.
-inline constexpr std::size_t largest_pooled_block = 1024;
+/// Blocks up to this size are pooled in classes of 64, 128, 256, 512, 1024 and 2048 bytes; larger
+/// ones go to operator new.
+inline constexpr std::size_t largest_pooled_block = 2048;
 
 /// A block of at least `bytes` bytes, aligned to 16, with undefined content. Any thread, also
 /// during static destruction and in a forked child. Throws std::bad_alloc. In a steady state of

@@ -17,7 +17,8 @@ namespace millstream::base {
 namespace {
 
 TEST(BlockPool, BlocksAreDistinctAlignedAndWritable) {
-  for (const std::size_t bytes : {1U, 64U, 65U, 128U, 512U, 1000U, 1024U, 1025U, 100'000U}) {
+  for (const std::size_t bytes :
+       {1U, 64U, 65U, 128U, 512U, 1000U, 1024U, 1025U, 2048U, 2049U, 100'000U}) {
     std::set<void*> blocks;
     for (int i = 0; i < 100; ++i) {
       void* block = take_block(bytes);
