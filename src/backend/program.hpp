@@ -2,18 +2,30 @@
 /// Device code: images and their entry points (capability::kernels).
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "backend/status.hpp"
 
 namespace millstream::backend {
+
+/// Where a parameter lies in the packed argument block.
+struct kernel_parameter {
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+};
 
 /// An entry point. Belongs to its program.
 class kernel {
  public:
   virtual ~kernel() = default;
   [[nodiscard]] virtual const std::string& name() const noexcept = 0;
+  /// In order; null where the machine cannot tell.
+  [[nodiscard]] virtual const std::vector<kernel_parameter>* parameters() const noexcept {
+    return nullptr;
+  }
 };
 
 /// A loaded image (cubin, fatbin or PTX). It outlives launches in flight and graphs that name it.

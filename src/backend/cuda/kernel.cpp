@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Entry points: ours and those of others.
+#include <algorithm>
 #include <utility>
 
 #include "backend/cuda/program.hpp"
@@ -9,21 +10,24 @@
 namespace millstream::backend::cuda {
 namespace {
 
-constexpr std::size_t unknown_size = ~std::size_t{0};
-
-/// Bytes of the packed argument block: up to the end of the last parameter. `unknown_size` where
-/// the driver does not tell.
-std::size_t ask_argument_bytes(const driver& api, abi::function entry) noexcept {
-  if (api->cuFuncGetParamInfo == nullptr) return unknown_size;
-  std::size_t end = 0;
-  for (std::size_t index = 0;; ++index) {
-    std::size_t offset = 0;
-    std::size_t bytes = 0;
-    const abi::result answer = api->cuFuncGetParamInfo(entry, index, &offset, &bytes);
-    if (answer == abi::result::invalid_value) return end;  // past the last one
-    if (answer != abi::result::success) return unknown_size;
-    end = offset + bytes;
+/// None where the driver does not tell.
+std::optional<std::vector<kernel_parameter>> ask_parameters(const driver& api,
+                                                            abi::function entry) {
+  if (api->cuFuncGetParamInfo == nullptr) return {};
+  std::vector<kernel_parameter> all;
+  for (;;) {
+    kernel_parameter next;
+    const abi::result answer =
+        api->cuFuncGetParamInfo(entry, all.size(), &next.offset, &next.bytes);
+    if (answer == abi::result::invalid_value) return all;  // past the last one
+    if (answer != abi::result::success) return {};
+    all.push_back(next);
   }
+}
+
+/// Bytes of the packed argument block: up to the end of the last parameter.
+std::size_t block_bytes(const std::vector<kernel_parameter>& parameters) noexcept {
+  return parameters.empty() ? 0 : parameters.back().offset + parameters.back().bytes;
 }
 
 /// A kernel of a library stands for a function in each context. A driver that knows no such kernel
@@ -53,7 +57,18 @@ kernel::kernel(device_state& on, program* of, std::string name, abi::function en
       of_(of),
       name_(std::move(name)),
       entry_(entry),
-      argument_bytes_(ask_argument_bytes(on.api(), entry)) {}
+      parameters_(ask_parameters(on.api(), entry)) {}
+
+// A handle may come again when its kernel was unloaded.
+bool kernel::is(const driver& api, abi::function entry) const {
+  if (entry != entry_ || name_of(api, entry) != name_) return false;
+  const auto now = ask_parameters(api, entry);
+  if (now.has_value() != parameters_.has_value()) return false;
+  return !now || std::ranges::equal(*now, *parameters_,
+                                    [](const kernel_parameter& a, const kernel_parameter& b) {
+                                      return a.offset == b.offset && a.bytes == b.bytes;
+                                    });
+}
 
 status kernel::check(const device_state& on, const launch_request& request) const {
   if (context_ != on.context()) {
@@ -65,11 +80,11 @@ status kernel::check(const device_state& on, const launch_request& request) cons
 }
 
 status kernel::check_arguments(const device_state& on, const launch_request& request) const {
-  if (argument_bytes_ != unknown_size && argument_bytes_ != request.arguments.size()) {
+  if (parameters_ && block_bytes(*parameters_) != request.arguments.size()) {
     return {errc::invalid_value,
             base::cat(on.who(), " cannot launch kernel ", base::quoted(name_), " with ",
                       base::bytes_text(request.arguments.size()), " of arguments; it takes ",
-                      base::bytes_text(argument_bytes_))};
+                      base::bytes_text(block_bytes(*parameters_)))};
   }
   return {};
 }
@@ -89,10 +104,11 @@ result<backend::kernel*> adopted_kernels::adopt(device_state& on, std::uint64_t 
   }
   const std::scoped_lock hold(mutex_);
   std::unique_ptr<kernel>& known = kernels_[native];
-  if (known == nullptr) {
-    const context_guard in(on.api(), on.context());
-    const relaxed_capture allowed(on.api());
-    const abi::function entry = function_of(on.api(), native);
+  const context_guard in(on.api(), on.context());
+  const relaxed_capture allowed(on.api());
+  const abi::function entry = function_of(on.api(), native);
+  if (known == nullptr || !known->is(on.api(), entry)) {
+    if (known != nullptr) gone_.push_back(std::move(known));
     known = std::make_unique<kernel>(on, nullptr, name_of(on.api(), entry), entry);
   }
   return static_cast<backend::kernel*>(known.get());

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 namespace millstream::backend::cuda {
 
 class device_state;
+class driver;
 class program;
 struct stream_tail;
 
@@ -24,7 +26,12 @@ class kernel final : public backend::kernel {
   /// `on` must be open. The driver is asked for the size of the arguments.
   kernel(device_state& on, program* of, std::string name, abi::function entry);
   [[nodiscard]] const std::string& name() const noexcept override { return name_; }
+  [[nodiscard]] const std::vector<kernel_parameter>* parameters() const noexcept override {
+    return parameters_ ? &*parameters_ : nullptr;
+  }
   [[nodiscard]] abi::function entry() const noexcept { return entry_; }
+  /// Whether `entry` is still the kernel that this was made for.
+  [[nodiscard]] bool is(const driver& api, abi::function entry) const;
   /// Where it runs.
   [[nodiscard]] abi::context context() const noexcept { return context_; }
   /// `invalid_value` for other arguments than it takes, and where it is launched on another device.
@@ -40,7 +47,7 @@ class kernel final : public backend::kernel {
   program* const of_;  // null for somebody else's
   const std::string name_;
   const abi::function entry_;
-  const std::size_t argument_bytes_;  // of the packed block; or `unknown_size`
+  const std::optional<std::vector<kernel_parameter>> parameters_;  // none: the driver does not tell
 };
 
 /// A module of the driver and where it was launched.
@@ -84,6 +91,8 @@ class adopted_kernels {
  private:
   std::mutex mutex_;  // guards `kernels_`; the driver is called under it to look one up
   std::map<std::uint64_t, std::unique_ptr<kernel>> kernels_;
+  std::vector<std::unique_ptr<kernel>>
+      gone_;  // unloaded by their owners; who had one may look at it
 };
 
 }  // namespace millstream::backend::cuda
