@@ -29,6 +29,7 @@
 
 #include <millstream/array.hpp>
 #include <millstream/data.hpp>
+#include <millstream/kernel_task.hpp>
 #include <millstream/parallel_for.hpp>
 #include <millstream/shape.hpp>
 #include <millstream/task.hpp>
@@ -339,6 +340,35 @@ class context_ref : public untyped_context {
     return {*this, {.symbol = {}, .place = place, .site = at}};
   }
   [[nodiscard]] dynamic_task task(const task_options& options) { return {*this, options}; }
+
+  /// `kernel_task([place or options,] deps..., body)` launches kernels that the body describes:
+  ///
+  ///     ctx.kernel_task(x.read(), y.rw(), [&](ms::kernel_launcher& k, auto x, auto y) {
+  ///       k.launch(axpy, blocks, 256, alpha, x.data(), y.data(), y.size());
+  ///     });
+  ///
+  /// The body is called at once, in the calling thread, before the data are there: its views say
+  /// where they will be. What it launches runs in order, as soon as the data are ready, on the
+  /// device; each is one node of a recorded context. Where devices run host code, a launch calls a
+  /// host function once, later, on the device's thread. A task with a poisoned input is skipped and
+  /// its body is not called. What the body throws is thrown here: if a `launch` was refused, the
+  /// data are as before; else the task has failed. Throws error(invalid_value) for the host place.
+  template <class First, class... Rest>
+    requires(!detail::leads_task<First>)
+  void kernel_task(First&& first, Rest&&... rest) {
+    kernel_task(unnamed(), std::forward<First>(first), std::forward<Rest>(rest)...);
+  }
+  template <class First, class... Rest>
+    requires(!detail::leads_task<First>)
+  void kernel_task(exec_place place, First&& first, Rest&&... rest) {
+    kernel_task(unnamed(place), std::forward<First>(first), std::forward<Rest>(rest)...);
+  }
+  template <class First, class... Rest>
+    requires(!detail::leads_task<First>)
+  void kernel_task(const task_options& options, First&& first, Rest&&... rest) {
+    detail::kernel_arguments<First, Rest...>::submit(*this, options, std::forward<First>(first),
+                                                     std::forward<Rest>(rest)...);
+  }
 
   /// `host_launch([options,] deps..., body)`: as `task`, but the body runs on one of the library's
   /// worker threads and its views are of host memory, on every machine (a dependency that was given

@@ -7,6 +7,8 @@
 #include <millstream/context.hpp>  // start here
 #include <millstream/data.hpp>     // logical_data, token
 #include <millstream/error.hpp>    // the one exception type
+#include <millstream/kernel.hpp>   // device code
+#include <millstream/kernel_task.hpp>
 #include <millstream/machine.hpp>  // devices of one backend
 #include <millstream/parallel_for.hpp>
 #include <millstream/place.hpp>   // where tasks run and data is kept

@@ -248,6 +248,7 @@ enum class fault {
   stray_reduction,
   body_not_kept,
   body_signature,
+  kernel_signature,
 };
 
 template <class Argument, bool IsLoop>
@@ -397,6 +398,9 @@ constexpr void report() {
                 "task body must accept ([stream,] one view per non-token dependency, in their "
                 "order, by value or const reference): view<const T, Rank> for read(), "
                 "view<T, Rank> for write() and rw()");
+  static_assert(What != fault::kernel_signature,
+                "the body of a kernel task must accept (kernel_launcher&, one view per non-token "
+                "dependency, in their order, by value or const reference)");
 }
 
 /// The name of a task in errors that come before it is submitted.

@@ -37,6 +37,7 @@ struct notice_positions;
 namespace millstream::inline v1 {
 
 struct task_dep;
+struct kernel_launch;
 
 /// A value that may have copies on many places, seen as bytes. Handles share the value. The last
 /// handle lets it go: write-back to a registered buffer is queued, memory is freed in order, and
@@ -469,11 +470,25 @@ class MILLSTREAM_API untyped_task {
   /// Makes the data ready. On host devices and for host places it blocks until they are; on others
   /// the stream is ordered behind them. Throws error(poisoned) when an input is, error(usage) when
   /// this thread has a conflicting task open, error(deadlock) when waiting would close a cycle.
+  /// A task of kind cuda_kernel has no body of its own: it waits for nothing on the host, and with
+  /// a poisoned input it `is_skipped`. error(invalid_value) if its place is the host.
   void start();
-  /// Publishes the end of the task. Does not block.
+  /// Publishes the end of the task. Does not block. Of kind cuda_kernel: queues what it was told to
+  /// launch, in the order of the calls; throws, and the outputs are poisoned, if the machine fails.
   void end();
   /// Ends it as failed: its outputs are poisoned. The cause is not reported again later.
   void fail(std::exception_ptr cause) noexcept;
+
+  // Of kind cuda_kernel.
+
+  /// Between start and end: one more launch. Throws error(invalid_value) for extents that are not
+  /// positive and arguments that are not those of the kernel, error(unsupported) where there is
+  /// nothing in it that the machine can run; then the task has as many launches as before.
+  void launch(kernel_launch&& what);
+  /// Ends it without any launch: its data are as before `start`.
+  void abandon() noexcept;
+  /// Open, but will not run, because an input is poisoned; its addresses are null.
+  [[nodiscard]] bool is_skipped() const noexcept;
 
   [[nodiscard]] bool is_open() const noexcept;  ///< between start and end
   [[nodiscard]] bool is_ended() const noexcept;

@@ -131,6 +131,8 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] std::exception_ptr end_body(const lock& held, const plan& of);
   /// Where the task's work ends; advances its lane.
   [[nodiscard]] completion end_of(const lock& held, const plan& of);
+  /// Whether the stage it was recorded in was lost since.
+  [[nodiscard]] bool is_stale(const plan& of) const noexcept;
   [[nodiscard]] bool is_recorded(const plan& of) const noexcept {
     return completion{of.lane, 0}.is_recorded();
   }
@@ -170,6 +172,9 @@ class context : public std::enable_shared_from_this<context> {
   /// For the notifier: takes the marks back, and says how it ended.
   [[nodiscard]] notice_outcome settle(pending_notice& ended, std::exception_ptr broken) noexcept;
   void count_notice_told() noexcept;
+  /// Makes the body a job of the plan's lane and publishes its end. If the machine refuses, the
+  /// outputs are poisoned and it throws.
+  void queue_body(const lock& held, const plan& of, body_ptr& work);
   /// Tells the listener. Under the lock.
   void report(const plan& of);
   [[nodiscard]] trace_listener* listener() const noexcept { return options_.listener.get(); }
@@ -220,7 +225,6 @@ class context : public std::enable_shared_from_this<context> {
   void attach_recorded(access& of);
   void order_recorded(access& of, const plan& task);
   [[nodiscard]] bool is_body_captured(const plan& of) const noexcept;
-  [[nodiscard]] bool is_stale(const plan& of) const noexcept;
   [[nodiscard]] bool await_recorded_tasks(lock& held, const char* call);
   /// Launches what was recorded; false if that is nothing. May unlock meanwhile. What cannot be
   /// launched is a failure like that of a task.

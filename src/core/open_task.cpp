@@ -81,6 +81,7 @@ bool open_task::writes(const data& what) const noexcept {
 // A body in the caller's thread that touches host memory has to wait for it;
 // one that only queues work on a device's stream does not.
 bool open_task::runs_in_caller() const noexcept {
+  if (is_described()) return false;
   return in_->on().has(backend::capability::host_memory) ||
          (plan_.exec == host_place && in_->on().has(backend::capability::values));
 }
@@ -89,6 +90,7 @@ void open_task::start() {
   check_setup("start");
   check_process();
   plan_ = make_plan(*in_, spec());
+  if (is_described()) check_described();
   in_caller_ = runs_in_caller();
   context::lock held(in_->mutex());
   in_->check_live(held, to_string(kind_));
@@ -99,6 +101,7 @@ void open_task::start() {
   } catch (const poisoned_start& known) {
     spoiled = known.because;
     in_->skip(held, plan_, *spoiled);
+    if (is_described()) return open_skipped();
     phase_ = phase::ended;
   }
   if (spoiled == nullptr) {
@@ -171,12 +174,20 @@ void open_task::fill_pointers() {
   for (const std::uint16_t index : plan_.access_of_dep) {
     pointers_.push_back(plan_.accesses[index].address);
   }
+  if (is_described() && !launches_kernels()) return;
   if (trace_listener* told = in_->listener()) told->began(plan_.id, base::now_ns());
   if (!in_caller_ || !in_->options().check) return;
   for (const access& each : plan_.accesses) {
     if (!each.shared) seen.push_back({each.what, each.mode, each.address});
   }
   check_ = std::make_unique<access_check>(seen);
+}
+
+// The block goes on without effect.
+void open_task::open_skipped() {
+  pointers_.resize(plan_.access_of_dep.size());
+  skipped_ = true;
+  phase_ = phase::open;
 }
 
 void open_task::finish(context::lock& held, std::exception_ptr failed, bool known) {
@@ -194,6 +205,7 @@ void open_task::finish(context::lock& held, std::exception_ptr failed, bool know
 
 void open_task::end() {
   check_open("end");
+  if (is_described()) return end_described();
   const std::string changed = check_ ? check_->changed() : std::string();
   {
     context::lock held(in_->mutex());
@@ -206,8 +218,13 @@ void open_task::end() {
 
 void open_task::fail(std::exception_ptr cause) noexcept {
   if (phase_ != phase::open) return;
+  const std::unique_ptr<launch_list> dropped = std::move(launches_);
   context::lock held(in_->mutex());
-  finish(held, std::move(cause), /*known=*/true);
+  if (skipped_) {
+    phase_ = phase::ended;
+  } else {
+    finish(held, std::move(cause), /*known=*/true);
+  }
 }
 
 void open_task::adopt(const context::lock& held, plan& started) {
@@ -250,6 +267,8 @@ body_call open_task::call_on(std::uint64_t queue) const noexcept {
 body_call open_task::call() const {
   check_open("its accessors");
   const context::lock held(in_->mutex());
+  // A recorded lane has no stream unless a body is captured on it.
+  if (skipped_ || (is_described() && in_->is_recorded(plan_))) return call_on(0);
   return call_on(in_->lanes(held).queue(plan_.lane).handle());
 }
 
@@ -309,6 +328,15 @@ void untyped_task::end() {
 }
 void untyped_task::fail(std::exception_ptr cause) noexcept {
   if (state_ != nullptr) state_->fail(std::move(cause));
+}
+void untyped_task::launch(kernel_launch&& what) {
+  task().launch(std::move(what));
+}
+void untyped_task::abandon() noexcept {
+  if (state_ != nullptr) state_->abandon();
+}
+bool untyped_task::is_skipped() const noexcept {
+  return state_ != nullptr && state_->is_skipped();
 }
 bool untyped_task::is_open() const noexcept {
   return state_ != nullptr && state_->is_open();

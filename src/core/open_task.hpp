@@ -9,10 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include <millstream/kernel.hpp>
 #include <millstream/untyped.hpp>
 
 #include "core/checker.hpp"
 #include "core/context.hpp"
+#include "core/launches.hpp"
 #include "core/plan.hpp"
 
 namespace millstream::core {
@@ -37,6 +39,9 @@ class open_task {
   void start();
   void end();
   void fail(std::exception_ptr cause) noexcept;
+  void launch(kernel_launch&& what);
+  void abandon() noexcept;
+  [[nodiscard]] bool is_skipped() const noexcept { return is_open() && skipped_; }
   [[nodiscard]] bool is_open() const noexcept { return phase_ == phase::open; }
   [[nodiscard]] bool is_ended() const noexcept { return phase_ == phase::ended; }
   [[nodiscard]] std::size_t dep_count() const noexcept { return deps_.size(); }
@@ -64,6 +69,8 @@ class open_task {
  private:
   enum class phase : std::uint8_t { setup, open, ended };
   [[nodiscard]] bool runs_in_caller() const noexcept;
+  /// Its work is described to us, not issued by a body.
+  [[nodiscard]] bool is_described() const noexcept { return kind_ == task_kind::cuda_kernel; }
   void check_setup(const char* what) const;
   void check_open(const char* what) const;
   [[nodiscard]] task_spec spec() const noexcept;
@@ -74,10 +81,19 @@ class open_task {
   [[nodiscard]] std::string poisoned_name() const;
   void finish(context::lock& held, std::exception_ptr failed, bool known);
   void fill_pointers();
+  void open_skipped();
+
+  // launches.cpp
+  void check_described() const;
+  [[nodiscard]] bool launches_kernels() const noexcept;
+  void end_described();
+  [[nodiscard]] std::exception_ptr issue(const context::lock& held, launch_list* launches);
+  [[nodiscard]] std::exception_ptr queue_calls(context::lock& held, body_ptr& calls);
 
   const std::shared_ptr<context> in_;
   phase phase_ = phase::setup;
   bool in_caller_ = false;
+  bool skipped_ = false;  // a described task with a poisoned input
   task_kind kind_ = task_kind::task;
   exec_place place_;
   source_site site_;
@@ -87,6 +103,7 @@ class open_task {
   std::thread::id thread_;
   base::small_vector<void*, 8> pointers_;
   std::unique_ptr<access_check> check_;
+  std::unique_ptr<launch_list> launches_;
 };
 
 /// Why a task that was dropped while it was open counts as failed.

@@ -82,7 +82,7 @@ std::optional<memory_block> context::take_launched(place_index place, std::size_
 }
 
 bool context::is_body_captured(const plan& of) const noexcept {
-  return is_recorded(of) && of.exec != host_place &&
+  return is_recorded(of) && of.kind != task_kind::cuda_kernel && of.exec != host_place &&
          options_.on.state()->has(backend::capability::capture_to_graph);
 }
 

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernel tasks on a GPU machine: on the driver that MILLSTREAM_CUDA_DRIVER names, the look-alike
+// one or a real one.
+#include "support.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/unit/fake_cuda/driver.hpp"
+
+namespace {
+
+namespace abi = fake_cuda;
+using fake_cuda_test::the_driver;
+using launcher = ms::kernel_launcher;
+
+void scale_on_host(double* x, double by, std::uint64_t count) {
+  for (std::uint64_t i = 0; i < count; ++i)
+    x[i] *= by;
+}
+
+/// The test kernels as a program of ours, and as one that somebody else loaded.
+class CudaKernelTask : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(api.cuDevicePrimaryCtxRetain(&home_, 0), abi::result::success);
+    ASSERT_EQ(api.cuCtxSetCurrent(home_), abi::result::success);
+    ASSERT_EQ(api.cuModuleLoadData(&foreign_, image().c_str()), abi::result::success);
+  }
+  void TearDown() override {
+    ctx.finalize();
+    api.cuModuleUnload(foreign_);
+    api.cuCtxSetCurrent(nullptr);
+    api.cuDevicePrimaryCtxRelease(0);
+  }
+
+  static std::string image() {
+    std::ifstream file(std::string(MILLSTREAM_SOURCE_DIR) + "/tests/fakes/cuda_driver/kernels.ptx");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  abi::function foreign(const char* name) {
+    abi::function found = nullptr;
+    EXPECT_EQ(api.cuModuleGetFunction(&found, foreign_, name), abi::result::success);
+    return found;
+  }
+
+  ms::machine gpus{{.name = "cuda", .devices = 0, .seed = {}}};
+  ms::context ctx{gpus};
+  ms::program code{gpus, image()};
+  // y, x, factor, count
+  const ms::kernel<void(double*, const double*, double, std::uint64_t)> axpy{
+      code.kernel("test_axpy_f64")};
+  const ms::kernel<void(double*, double, std::uint64_t)> scale{code.kernel("test_scale_f64"),
+                                                               &scale_on_host};
+  const fake_cuda_test::entry_points& api = the_driver().call;
+
+ private:
+  abi::context home_ = nullptr;
+  abi::module foreign_ = nullptr;
+};
+
+TEST_F(CudaKernelTask, LaunchesAKernelOfAProgram) {
+  std::vector<double> values(1000);
+  std::iota(values.begin(), values.end(), 0.0);
+  const auto data = ctx.logical_data(values);
+  ctx.kernel_task(data.rw(),
+                  [&](launcher& k, auto v) { k.launch(scale, 4, 64, v.data(), 3, v.size()); });
+  ctx.finalize();
+  EXPECT_EQ(values[0], 0.0);
+  EXPECT_EQ(values[999], 2997.0);
+}
+
+TEST_F(CudaKernelTask, LaunchesAFunctionOfSomebodyElse) {
+  std::vector<double> values(100, 1.0);
+  const auto data = ctx.logical_data(values);
+  const ms::device_kernel native(foreign("test_scale_f64"));
+  ctx.kernel_task(data.rw(), [&](launcher& k, auto v) {
+    k.launch(native, {.grid = 2, .block = 32}, v.data(), 5.0, std::uint64_t{v.size()});
+  });
+  ctx.finalize();
+  EXPECT_EQ(values, std::vector<double>(100, 5.0));
+}
+
+TEST_F(CudaKernelTask, LaunchesAKernelOfALibraryOfSomebodyElse) {
+  abi::library library = nullptr;
+  ASSERT_EQ(
+      api.cuLibraryLoadData(&library, image().c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+      abi::result::success);
+  abi::kernel found = nullptr;
+  ASSERT_EQ(api.cuLibraryGetKernel(&found, library, "test_scale_f64"), abi::result::success);
+  std::vector<double> values(100, 1.0);
+  const auto data = ctx.logical_data(values);
+  const ms::device_kernel native(found);
+  ctx.kernel_task(data.rw(), [&](launcher& k, auto v) {
+    k.launch(native, 2, 32, v.data(), 5.0, std::uint64_t{v.size()});
+  });
+  ctx.finalize();
+  EXPECT_EQ(values, std::vector<double>(100, 5.0));
+}
+
+TEST_F(CudaKernelTask, AccumulatesFiftyTimesWithItsOwnFactor) {
+  const std::vector<double> x(100, 1.0);
+  std::vector<double> y(100, 0.0);
+  const auto lx = ctx.logical_data(x);
+  const auto ly = ctx.logical_data(y);
+  for (int i = 0; i < 50; ++i) {
+    ctx.kernel_task(lx.read(), ly.rw(), [&](launcher& k, auto a, auto b) {
+      k.launch(axpy, 4, 64, b.data(), a.data(), i, b.size());
+    });
+  }
+  ctx.finalize();
+  EXPECT_EQ(y, std::vector<double>(100, 50.0 * 49.0 / 2.0));
+}
+
+// A03: each launch owns its arguments, also those that were temporaries.
+TEST_F(CudaKernelTask, EachLaunchKeepsItsOwnArgumentsA03) {
+  const std::vector<double> x(100, 1.0);
+  std::vector<double> y(100, 0.0);
+  const auto lx = ctx.logical_data(x);
+  const auto ly = ctx.logical_data(y);
+  ctx.kernel_task(lx.read(), ly.rw(), [&](launcher& k, auto a, auto b) {
+    for (const double factor : {1.0, 10.0, 100.0})
+      k.launch(axpy, 4, 64, b.data(), a.data(), factor, b.size());
+  });
+  ctx.finalize();
+  EXPECT_EQ(y, std::vector<double>(100, 111.0));
+}
+
+TEST_F(CudaKernelTask, MixesWithBodiesOfTheHost) {
+  std::vector<double> values(100, 1.0);
+  const auto data = ctx.logical_data(values);
+  const auto triple = [&](launcher& k, auto v) { k.launch(scale, 2, 32, v.data(), 3.0, v.size()); };
+  ctx.kernel_task(data.rw(), triple);
+  ctx.host_launch(data.rw(), [](ms::view<double> v) { v[0] += 1.0; });
+  ctx.kernel_task(data.rw(), triple);
+  ctx.finalize();
+  EXPECT_EQ(values[0], 12.0);
+  EXPECT_EQ(values[99], 9.0);
+}
+
+TEST_F(CudaKernelTask, DependencyMayNameItsPlace) {
+  std::vector<double> values(100, 1.0);
+  const auto data = ctx.logical_data(values);
+  const void* address = nullptr;
+  ctx.kernel_task(data.rw(ms::data_place::host()), [&](launcher&, auto v) { address = v.data(); });
+  EXPECT_EQ(address, values.data());
+  ctx.finalize();
+}
+
+TEST_F(CudaKernelTask, WrongArgumentsAreRefusedBeforeAnythingIsLaunched) {
+  std::vector<double> values(10, 2.0);
+  const auto data = ctx.logical_data(values);
+  const ms::device_kernel raw = code.kernel("test_scale_f64");
+  EXPECT_ERROR(ms::errc::invalid_value, "kernel 'test_scale_f64' with 2 arguments; it takes 3",
+               ctx.kernel_task({.symbol = "few"}, data.rw(),
+                               [&](launcher& k, auto v) { k.launch(raw, 1, 32, v.data(), 2.0); }));
+  EXPECT_ERROR(ms::errc::invalid_value, "argument 1 of 4 bytes, which has 8 bytes there",
+               ctx.kernel_task(data.rw(), [&](launcher& k, auto v) {
+                 k.launch(scale, 1, 32, v.data(), 2.0, v.size());
+                 k.launch(raw, 1, 32, v.data(), 2.0F, std::uint64_t{v.size()});
+               }));
+  ctx.finalize();
+  EXPECT_EQ(values, std::vector<double>(10, 2.0));
+}
+
+TEST_F(CudaKernelTask, UnknownKernelIsNamed) {
+  const auto data = ctx.logical_data<double>(10);
+  const ms::device_kernel none = code.kernel("no_such_kernel");
+  EXPECT_ERROR(
+      ms::errc::invalid_value, "'no_such_kernel'",
+      ctx.kernel_task(data.write(), [&](launcher& k, auto v) { k.launch(none, 1, 1, v.data()); }));
+  EXPECT_ERROR(ms::errc::unsupported, "which the devices of machine 'cuda' cannot run",
+               ctx.kernel_task(data.write(), [&](launcher& k, auto v) {
+                 k.launch(&scale_on_host, 1, 1, v.data(), 1.0, v.size());
+               }));
+  EXPECT_ERROR(ms::errc::invalid_value, "leave the host place out",
+               ctx.kernel_task(ms::exec_place::host(), data.write(), [](launcher&, auto) {}));
+}
+
+TEST_F(CudaKernelTask, ProgramEndsBeforeItsLaunches) {
+  std::vector<double> values(1000, 1.0);
+  const auto data = ctx.logical_data(values);
+  for (int i = 0; i < 3; ++i) {
+    const ms::program own(gpus, image());
+    const ms::device_kernel twice = own.kernel("test_scale_f64");
+    ctx.kernel_task(data.rw(), [&](launcher& k, auto v) {
+      k.launch(twice, 4, 64, v.data(), 2.0, std::uint64_t{v.size()});
+    });
+  }
+  ctx.finalize();
+  EXPECT_EQ(values, std::vector<double>(1000, 8.0));
+}
+
+TEST_F(CudaKernelTask, ProgramOfAnotherMachineIsRefused) {
+  const ms::context other(host_machine());
+  const auto data = ctx.logical_data<double>(10);
+  const ms::program elsewhere(host_machine(), "");
+  EXPECT_ERROR(ms::errc::invalid_value, "of a program for machine 'host'",
+               ctx.kernel_task(data.write(), [&](launcher& k, auto v) {
+                 k.launch(elsewhere.kernel("x"), 1, 1, v.data());
+               }));
+}
+
+}  // namespace
