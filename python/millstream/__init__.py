@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from millstream._access import AccessMode as AccessMode
     from millstream._core import async_resources as async_resources
     from millstream._core import context as context
+    from millstream._core import cuda_kernel as cuda_kernel
     from millstream._core import current_task as current_task
     from millstream._core import data_place as data_place
     from millstream._core import dep as dep
@@ -79,6 +80,7 @@ _NAMES = {
     "millstream._core": (
         "async_resources",
         "context",
+        "cuda_kernel",
         "current_task",
         "data_place",
         "dep",

@@ -1,6 +1,6 @@
 """The compiled part of millstream; import millstream instead."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import numpy
@@ -441,6 +441,55 @@ class task:
 
     def __repr__(self) -> str: ...
 
+class cuda_kernel:
+    """
+    A task whose kernels are described between `start` and `end`, or inside `with`, and launched by us: one node each in a recorded context, without any capture.
+    """
+
+    def add_dep(self, dep: dep) -> None:
+        """Adds an access, before `start`; errors as in `task.add_dep`."""
+
+    def set_exec_place(self, place: exec_place) -> None:
+        """The device that runs the kernels; before `start`."""
+
+    def set_symbol(self, name: str) -> None:
+        """Names the task in messages and graphs; before `start`."""
+
+    def get_arg(self, index: int) -> int:
+        """
+        Address that dependency `index` will have, tokens counted; 0 in a task that is skipped. IndexError past the list, RuntimeError for a token or when the task is not open.
+        """
+
+    def get_arg_cai(self, index: int) -> stf_cai:
+        """
+        View of dependency `index`, to be passed to `launch`; errors as `get_arg`.
+        """
+
+    def launch(self, kernel: object, grid: int | Sequence[int], block: int | Sequence[int] | None, args: Sequence[object], shmem: int = 0, *, cluster: int | Sequence[int] | None = None, cooperative: bool = False, programmatic: bool = False) -> None:
+        """
+        Describes one launch; those of a task run one after the other, in the order of the calls. `kernel`: a kernel of cuda.core, CuPy (RawKernel), Numba (compiled for one signature) or Triton (compiled; `block` is None), or the handle of a CUfunction or CUkernel as an int; it is kept until the context is finalized. On host machines a function of ctypes, or the address of one, which is called once per launch with exactly `args`. `grid`, `block`, `cluster`: up to three positive extents. `args` are copied: an int has the size of the kernel's parameter (a pointer's where the driver does not tell), a float is a double; scalars of ctypes and NumPy and structures of ctypes have their own types; views and device arrays are addresses. `shmem`: bytes of dynamic shared memory. ValueError and TypeError for what cannot be launched; the task goes on without it, and if the exception leaves the block, its data are as before.
+        """
+
+    def start(self) -> None:
+        """
+        Orders the task behind its data; waits for nothing. A task with a poisoned input is skipped: what it launches does not run, and its outputs are poisoned, too. Errors as in `task.start`, and ValueError for the host place.
+        """
+
+    def end(self) -> None:
+        """
+        Hands over what was described; does not wait. UsageError unless started, DeviceError if the device refuses.
+        """
+
+    def __enter__(self) -> millstream.cuda_kernel:
+        """`start`, then the task."""
+
+    def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> Literal[False]:
+        """
+        `end`. After an exception of `launch` the data are as before the task; after another one the task has failed. The exception goes on.
+        """
+
+    def __repr__(self) -> str: ...
+
 class running_task:
     """
     The submitted function that is running in this thread, seen from inside. Valid until it returns; then every use raises UsageError.
@@ -485,7 +534,7 @@ def current_task() -> running_task | None:
 
 class async_resources:
     """
-    What contexts that get it as `handle` share: the streams of their machine. A context that ends leaves them, with what is queued, to the next one, so that opening one costs no calls of the driver. Contexts keep it alive; any number may use it at a time, on any threads.
+    What contexts that get it as `handle` share: the streams of their machine, and the executable graphs of those that record. A context that ends leaves them, with what is queued, to the next one, so that opening one costs no calls of the driver, and a shape that one of them recorded is no new instantiation in another. Contexts keep it alive; any number may use it at a time, on any threads.
     """
 
     def __init__(self) -> None:
@@ -500,7 +549,7 @@ class context:
 
     def __init__(self, use_graph: bool = False, borrowed: bool = False, stream: object = None, handle: object = None, *, machine: millstream.machine | None = None, check: bool = False, trace: bool = False) -> None:
         """
-        `stream`: a stream of the caller's (a handle, 0 for the default stream, or an object with `__cuda_stream__`); everything is ordered behind its work of now, and `finalize` queues the rest on it and returns at once. On host machines only the number of a queue, as from `fence`, is a stream; ValueError for others. `machine`: None is the default machine. `check`: checker mode. A body that changes what it only reads has failed; what it only writes holds a pattern before; an array used after its task raises UsageError, and a function that keeps one gives a ContractWarning. `trace`: keep what `graph` and `trace` show. `handle`: an `async_resources`, kept alive, or None. `borrowed`: True makes an object without a context, of which nothing can be asked (see `logical_data.borrow_ctx_handle`). `use_graph` comes with a later version: NotImplementedError.
+        `stream`: a stream of the caller's (a handle, 0 for the default stream, or an object with `__cuda_stream__`); everything is ordered behind its work of now, and `finalize` queues the rest on it and returns at once. On host machines only the number of a queue, as from `fence`, is a stream; ValueError for others. `machine`: None is the default machine. `check`: checker mode. A body that changes what it only reads has failed; what it only writes holds a pattern before; an array used after its task raises UsageError, and a function that keeps one gives a ContractWarning. `trace`: keep what `graph` and `trace` show. `handle`: an `async_resources`, kept alive, or None. `borrowed`: True makes an object without a context, of which nothing can be asked (see `logical_data.borrow_ctx_handle`). `use_graph`: tasks are recorded into a graph of the machine, which `fence`, `wait`, `finalize`, and on host machines a task with a `with` body, launch; the same shape again costs an update of an executable graph instead of a new one.
         """
 
     def logical_data(self, buf: object, dplace: data_place | None = None, name: str | None = None, *, copy: Literal['pack'] | None = None, allow_overlap: bool = False) -> millstream.logical_data:
@@ -567,15 +616,20 @@ class context:
         Blocks until all work has ended, writes back to the registered buffers, lets go of the data; then raises what tasks raised and nobody has seen yet: one as itself, several as an ExceptionGroup. A second call does nothing. On a caller's stream it queues all that there instead and returns at once: wait for the stream before you look at the buffers, and ask `check_errors` (what is never asked for becomes a TaskFailedWarning). UsageError while a task is open, DeadlockError inside a body of this context.
         """
 
+    def cuda_kernel(self, *args: dep | exec_place | object, symbol: str | None = None) -> millstream.cuda_kernel:
+        """
+        A task that launches kernels which are described to us, for `with` or `start` and `end`. Arguments as those of `task`.
+        """
+
     def graph(self) -> millstream.viz.Graph:
         """The tasks so far and what orders them. Needs ``context(trace=True)``."""
 
     def trace(self) -> millstream.viz.Trace:
         """When and where the tasks so far ran. Needs ``context(trace=True)``."""
 
-    def stats(self) -> dict[str, int]:
+    def stats(self) -> dict[str, Any]:
         """
-        Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory.
+        Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory. With `use_graph` also of its recordings: `stages` launched, `stage_breaks` (of these, because a body had to run in the caller's thread), `nodes`, `child_graphs`, `instantiations`, `updates` (executables used again), `refused_updates`, and `last_miss`, the reason of the last instantiation.
         """
 
     @property

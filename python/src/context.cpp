@@ -15,6 +15,7 @@
 #include "convert.hpp"
 #include "data.hpp"
 #include "future.hpp"
+#include "kernel.hpp"
 #include "resources.hpp"
 #include "task.hpp"
 #include "trace.hpp"
@@ -109,6 +110,7 @@ void finalize(py_context& self) {
   if (state.caller_stream) return;  // what is known by now says little
   const nb::object failed = take_failures(state);
   state.forget_exceptions();
+  state.forget_kernels();
   if (failed.is_valid()) throw_python(failed);
 }
 
@@ -564,6 +566,14 @@ void context_state::keep(const python_exception& exception) {
   }
 }
 
+void context_state::keep_kernel(nb::handle kernel) {
+  if (!kernels_) kernels_ = py_ref(nb::dict());
+  const nb::object id = nb::steal(PyLong_FromVoidPtr(kernel.ptr()));
+  if (!id.is_valid() || PyDict_SetItem(kernels_.get().ptr(), id.ptr(), kernel.ptr()) != 0) {
+    throw nb::python_error();
+  }
+}
+
 void context_state::forget_exceptions() noexcept {
   forgotten_ = true;
   for (const auto& each : std::exchange(exceptions_, {}))
@@ -573,7 +583,10 @@ void context_state::forget_exceptions() noexcept {
 int context_state::visit(visitproc visit, void* arg, bool only_owner) const noexcept {
   for (const auto& each : exceptions_)
     Py_VISIT(each->value.get().ptr());
-  if (only_owner) Py_VISIT(stream_object_.get().ptr());
+  if (only_owner) {
+    Py_VISIT(stream_object_.get().ptr());
+    Py_VISIT(kernels_.get().ptr());
+  }
   return 0;
 }
 
@@ -692,6 +705,7 @@ void bind_context(nb::module_& core) {
   bind_making(type);
   bind_filling(type);
   bind_working(type);
+  bind_kernels(type);
   bind_watching(type);
 }
 

@@ -50,6 +50,10 @@ class context_state {
   /// Remembers an exception of user code, so that it and the frames it holds die with the context.
   void keep(const python_exception& exception);
   void forget_exceptions() noexcept;
+  /// Keeps a kernel, and so its code loaded, as long as work that it is in may run: until the
+  /// context is finalized, or on a caller's stream, until all children are gone.
+  void keep_kernel(nb::handle kernel);
+  void forget_kernels() noexcept { kernels_ = {}; }
   /// For the garbage collector: what the Python context keeps alive. Exceptions are its own, though
   /// they are noted here; the stream's object is once nobody else has this state.
   int visit(visitproc visit, void* arg, bool only_owner) const noexcept;
@@ -66,6 +70,7 @@ class context_state {
   const unsigned generation_;
   const py_ref stream_object_;
   const py_ref resources_;
+  py_ref kernels_;  // dict by id
   bool forgotten_ = false;
   std::vector<std::shared_ptr<python_exception::state>> exceptions_;
 };

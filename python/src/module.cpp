@@ -22,6 +22,7 @@ NB_MODULE(_core, core) {
   bind_future(core);
   bind_view(core);
   bind_task(core);
+  bind_kernel(core);
   bind_body(core);
   bind_resources(core);
   bind_context(core);

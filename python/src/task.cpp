@@ -22,6 +22,8 @@ auto details_of(const py_task& self) {
   return [&self] { return error_details{self.core.name(), {}, self.site}; };
 }
 
+}  // namespace
+
 void add_dep(py_task& self, nb::handle dep) {
   self.core.add_dep(to_task_dep(*self.state, dep, {self.site, "a task", self.symbol}));
   self.data.push_back(data_object(dep));
@@ -46,6 +48,8 @@ void start(py_task& self) {
   });
 }
 
+namespace {
+
 std::vector<std::string> data_names(const py_task& self) {
   std::vector<std::string> names;
   for (const nb::object& each : self.data)
@@ -64,6 +68,8 @@ class in_use {
   py_task& task_;
 };
 
+}  // namespace
+
 void check_unused(const py_task& self) {
   if (self.uses == 0) return;
   throw error(errc::usage, self.core.name() +
@@ -81,6 +87,8 @@ void close_body(py_task& self) {
   self.tuple = {};
   self.scope.reset();
 }
+
+namespace {
 
 void end(py_task& self) {
   check_unused(self);
@@ -117,11 +125,15 @@ bool leave(py_task& self, nb::handle type, nb::handle value, nb::handle) {
   return false;
 }
 
+}  // namespace
+
 // A body that looks at nothing launches nothing, and pays nothing.
 body_scope& scope_of(py_task& self, const body_call& call) {
   if (!self.scope) self.scope = std::make_unique<body_scope>(self.state, call);
   return *self.scope;
 }
+
+namespace {
 
 argument_list& arguments(py_task& self) {
   if (self.arguments) return *self.arguments;
@@ -151,6 +163,15 @@ nb::object of_arguments(py_task& self, Get&& get) {
   const in_use now(self);
   return get(list);
 }
+
+}  // namespace
+
+nb::object get_arg_cai(py_task& self, nb::handle index) {
+  const std::size_t number = to_index(index, "index");  // may end the task
+  return of_arguments(self, [&](argument_list& list) { return list.view(number); });
+}
+
+namespace {
 
 nb::object args(py_task& self) {
   if (!self.tuple.is_valid()) {
@@ -274,14 +295,9 @@ void bind_task(nb::module_& core) {
       .def("get_arg", &get_arg, "index"_a, nb::sig("def get_arg(self, index: int) -> int"),
            "Address of dependency `index`, tokens counted. IndexError past the list, RuntimeError "
            "for a token or when the task is not open.")
-      .def(
-          "get_arg_cai",
-          [](py_task& self, nb::handle index) {
-            const std::size_t number = to_index(index, "index");  // may end the task
-            return of_arguments(self, [&](argument_list& list) { return list.view(number); });
-          },
-          "index"_a, nb::sig("def get_arg_cai(self, index: int) -> stf_cai"),
-          "View of dependency `index`; errors as `get_arg`.")
+      .def("get_arg_cai", &get_arg_cai, "index"_a,
+           nb::sig("def get_arg_cai(self, index: int) -> stf_cai"),
+           "View of dependency `index`; errors as `get_arg`.")
       .def(
           "args_cai",
           [](py_task& self) {

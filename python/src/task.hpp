@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <millstream/untyped.hpp>
@@ -35,5 +36,18 @@ struct py_task {
 /// `context.task(*parts, symbol)`: deps in the order given and at most one execution place.
 [[nodiscard]] py_task make_task(const std::shared_ptr<context_state>& state, const nb::args& parts,
                                 nb::handle symbol);
+
+// What a task and a `cuda_kernel` have in common: the methods of these names.
+void add_dep(py_task& self, nb::handle dep);
+void set_symbol(py_task& self, std::string_view symbol);
+void set_exec_place(py_task& self, nb::handle place);
+void start(py_task& self);
+[[nodiscard]] nb::object get_arg_cai(py_task& self, nb::handle index);
+/// Throws error(usage) while a call makes arrays or views, inside of which the task would end.
+void check_unused(const py_task& self);
+/// The device of the task is current from the first call on.
+body_scope& scope_of(py_task& self, const body_call& call);
+/// Its views are dead now, and the caller's device is current again.
+void close_body(py_task& self);
 
 }  // namespace millstream::python

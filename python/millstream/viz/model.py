@@ -23,7 +23,7 @@ class Node:
     id: int
     is_copy: bool = False
     kind: str = "task"
-    """How a task was submitted: task, submit, host_launch, parallel_for or fill."""
+    """How a task was submitted: task, submit, host_launch, parallel_for, fill or cuda_kernel."""
     reason: str = "coherence"
     """Why a copy was made: coherence, write_back or read_back."""
     name: str = ""

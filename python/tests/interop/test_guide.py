@@ -5,6 +5,7 @@ The folder guide/ has programs with the same calls. Where there is no GPU, Numba
 the stream from our adapter, and a line of NumPy stands for cuda.compute.
 """
 
+import ctypes
 import pathlib
 
 import millstream as stf
@@ -49,10 +50,22 @@ def test_chain_of_axpy(load, numba_cuda):
     check(names["main"]())
 
 
+def axpy_on_host(count, alpha, x, y):
+    x, y = ((ctypes.c_double * count).from_address(each) for each in (x, y))
+    for i in range(count):
+        y[i] += alpha * x[i]
+
+
 def test_described_kernel(load):
-    with pytest.raises(AttributeError):
-        stf.context.cuda_kernel  # noqa: B018 - once it is there, this test is to be written
-    pytest.skip("needs recording")
+    names = load("described_kernel")
+    if ON_GPU:
+        pytest.importorskip("cuda.core")
+    else:
+        kernel = ctypes.CFUNCTYPE(
+            None, ctypes.c_int, ctypes.c_double, ctypes.c_void_p, ctypes.c_void_p
+        )
+        names["compile_kernel"] = lambda: kernel(axpy_on_host)
+    check(names["main"]())
 
 
 def test_pytorch(load):

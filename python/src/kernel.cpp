@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel.hpp"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nanobind/stl/string.h>
+
+#include <millstream/kernel.hpp>
+
+#include "bind.hpp"
+#include "caller.hpp"
+#include "convert.hpp"
+#include "kernel_arguments.hpp"
+
+namespace millstream::python {
+namespace {
+
+using namespace nb::literals;
+
+// A launch on the host machine: a function and the arguments of the launch.
+class host_call final : public body {
+ public:
+  host_call(std::shared_ptr<context_state> state, nb::object function, nb::object arguments)
+      : state_(std::move(state)),
+        function_(std::move(function)),
+        arguments_(std::move(arguments)) {}
+
+  void run(const body_call& /*call*/) override {
+    const interpreter_lock lock;
+    if (!lock) return;
+    std::vector<PyObject*> values;
+    for (const nb::handle each : nb::borrow<nb::tuple>(arguments_.get()))
+      values.push_back(each.ptr());
+    PyObject* const result = call_on_worker(function_.get(), values.data(), values.size());
+    if (result != nullptr) {
+      Py_DECREF(result);
+      return;
+    }
+    const python_exception failed = python_exception::fetch();
+    state_->keep(failed);
+    throw failed;
+  }
+  void destroy() noexcept override {
+    const interpreter_lock lock;
+    if (lock) delete this;
+  }
+
+ private:
+  std::shared_ptr<context_state> state_;
+  py_ref function_;
+  py_ref arguments_;
+};
+
+dims to_dims(nb::handle given, const char* what) {
+  std::vector<std::int64_t> extents;
+  if (PyIndex_Check(given.ptr()) != 0) {
+    extents.push_back(to_integer(given, what));
+  } else if (PySequence_Check(given.ptr()) != 0) {
+    for (const nb::handle each : nb::borrow<nb::sequence>(given)) {
+      PyObject* const whole = PyNumber_Long(each.ptr());
+      if (whole == nullptr) throw nb::python_error();
+      extents.push_back(to_integer(nb::steal(whole), what));
+    }
+  } else {
+    throw error(errc::invalid_type, std::string("'") + what + "' is of type " + class_name(given) +
+                                        "; pass an int or up to three of them");
+  }
+  if (extents.empty() || extents.size() > 3) {
+    throw error(errc::invalid_value, std::string("'") + what + "' has " +
+                                         std::to_string(extents.size()) + " entries; give 1 to 3");
+  }
+  extents.resize(3, 1);
+  for (const std::int64_t each : extents) {
+    if (each > 0) continue;
+    throw error(errc::invalid_value, std::string("'") + what + "' is " + short_repr(given) +
+                                         "; all its entries must be positive");
+  }
+  return {extents[0], extents[1], extents[2]};
+}
+
+struct launch_handles {
+  nb::handle kernel;
+  nb::handle grid;
+  nb::handle block;
+  nb::handle args;
+  nb::handle shmem;
+  nb::handle cluster;
+  nb::handle cooperative;
+  nb::handle programmatic;
+};
+
+// Fields of _kernel.Found, in their order.
+struct found_kernel {
+  std::uint64_t handle = 0;
+  nb::object convert = nb::none();
+  nb::object threads = nb::none();
+  nb::object shared = nb::none();
+  nb::object cluster = nb::none();
+  bool cooperative = false;
+  bool programmatic = false;
+};
+
+found_kernel ask_its_package(py_task& task, nb::handle kernel) {
+  // Packages look a kernel up, or compile it, for the current device.
+  scope_of(task, task.core.call());
+  static constinit lazy_name find("millstream._kernel", "find");
+  const nb::object answer = find.get()(kernel);
+  return {nb::cast<std::uint64_t>(nb::object(answer[0])),
+          answer[1],
+          answer[2],
+          answer[3],
+          answer[4],
+          to_bool(nb::object(answer[5])),
+          to_bool(nb::object(answer[6]))};
+}
+
+found_kernel find_kernel(py_task& task, nb::handle kernel) {
+  if (PyLong_Check(kernel.ptr()) != 0 && PyBool_Check(kernel.ptr()) == 0) {
+    return {to_index(kernel, "kernel")};
+  }
+  PyObject* const handle = PyObject_GetAttrString(kernel.ptr(), "_handle");
+  if (handle == nullptr) PyErr_Clear();
+  const nb::object own = nb::steal(handle);
+  found_kernel found;
+  if (own.is_valid()) {
+    const nb::object number = nb::steal(PyNumber_Long(own.ptr()));
+    if (!number.is_valid()) throw nb::python_error();
+    found.handle = to_index(number, "kernel");
+  } else {
+    found = ask_its_package(task, kernel);
+  }
+  task.state->keep_kernel(kernel);
+  return found;
+}
+
+dims block_of(const found_kernel& found, nb::handle given) {
+  if (found.threads.is_none()) return to_dims(given, "block");
+  const std::int64_t threads = to_integer(found.threads, "block");
+  if (!given.is_none()) {
+    const dims asked = to_dims(given, "block");
+    if (asked.x * asked.y * asked.z != threads) {
+      throw error(errc::invalid_value, "'block' is " + short_repr(given) +
+                                           ", but the kernel was compiled for " +
+                                           std::to_string(threads) + " threads; give None");
+    }
+  }
+  return {threads};
+}
+
+launch_config config_of(const found_kernel& found, const launch_handles& given) {
+  launch_config how;
+  how.grid = to_dims(given.grid, "grid");
+  how.block = block_of(found, given.block);
+  how.shared_bytes = to_index(given.shmem, "shmem");
+  if (!found.shared.is_none() && how.shared_bytes == 0) {
+    how.shared_bytes = to_index(found.shared, "shmem");
+  }
+  if (!given.cluster.is_none()) {
+    how.cluster = to_dims(given.cluster, "cluster");
+  } else if (!found.cluster.is_none()) {
+    how.cluster = to_dims(found.cluster, "cluster");
+    how.grid = {how.grid.x * how.cluster.x, how.grid.y * how.cluster.y, how.grid.z * how.cluster.z};
+  }
+  how.cooperative = to_bool(given.cooperative) || found.cooperative;
+  how.programmatic = to_bool(given.programmatic) || found.programmatic;
+  return how;
+}
+
+nb::object to_sequence(nb::handle args) {
+  PyObject* const list = PySequence_Check(args.ptr()) != 0 && PyUnicode_Check(args.ptr()) == 0
+                             ? PySequence_Tuple(args.ptr())
+                             : nullptr;
+  if (list != nullptr) return nb::steal(list);
+  if (PyErr_Occurred()) throw nb::python_error();
+  throw error(errc::invalid_type,
+              "'args' is of type " + class_name(args) + "; pass a sequence such as [x, y]");
+}
+
+void launch_native(py_task& task, const launch_handles& given) {
+  const found_kernel found = find_kernel(task, given.kernel);
+  const device_kernel what(found.handle);
+  const launch_config how = config_of(found, given);
+  nb::object args = to_sequence(given.args);
+  if (!found.convert.is_none()) args = nb::tuple(found.convert(args));
+  kernel_arguments packed;
+  for (const nb::handle each : nb::borrow<nb::tuple>(args))
+    packed.add(each);
+  task.core.launch({&what, how, packed.list(), nullptr});
+}
+
+void launch_on_host(py_task& task, const launch_handles& given) {
+  static constinit lazy_name find("millstream._kernel", "host_function");
+  static constinit lazy_name bind("millstream._kernel", "bind");
+  const nb::object function = find.get()(given.kernel);
+  const launch_config how = config_of({}, given);
+  const nb::object bound = bind.get()(function, to_sequence(given.args));
+  const device_kernel none;
+  body_ptr call(new host_call(task.state, bound[0], bound[1]));
+  task.core.launch({&none, how, {}, std::move(call)});
+}
+
+auto details_of(const py_kernel& self) {
+  return [&self] { return error_details{self.task.core.name(), {}, self.task.site}; };
+}
+
+void launch(py_kernel& self, const launch_handles& given) {
+  py_task& task = self.task;
+  try {
+    with_details(details_of(self), [&] {
+      if (!task.core.is_open()) task.core.launch({});  // says so
+      if (task.state->native_memory) {
+        launch_native(task, given);
+      } else {
+        launch_on_host(task, given);
+      }
+    });
+  } catch (nb::python_error& raised) {
+    if (task.core.is_open()) self.refused = nb::borrow(raised.value());
+    throw;
+  }
+  ++self.launches;
+}
+
+void let_go(py_kernel& self) {
+  close_body(self.task);
+  self.task.data.clear();
+  self.refused = {};
+}
+
+void end(py_kernel& self) {
+  check_unused(self.task);
+  try {
+    with_details(details_of(self), [&] {
+      const may_block section;
+      self.task.core.end();
+    });
+  } catch (...) {
+    if (self.task.core.is_ended()) let_go(self);
+    throw;
+  }
+  let_go(self);
+}
+
+// A launch that was refused has done nothing, and those before it have not begun.
+void fail(py_kernel& self, nb::handle value) {
+  check_unused(self.task);
+  if (self.refused.is_valid() && value.is(self.refused)) {
+    self.task.core.abandon();
+  } else {
+    const python_exception cause(nb::borrow(value));
+    self.task.state->keep(cause);
+    self.task.core.fail(std::make_exception_ptr(cause));
+  }
+  let_go(self);
+}
+
+bool leave(py_kernel& self, nb::handle type, nb::handle value, nb::handle) {
+  if (self.task.core.is_ended()) return false;
+  if (type.is_none()) {
+    end(self);
+  } else {
+    fail(self, value.is_none() ? type : value);
+  }
+  return false;
+}
+
+std::uintptr_t get_arg(const py_kernel& self, nb::handle index) {
+  return reinterpret_cast<std::uintptr_t>(self.task.core.pointer(to_index(index, "index")));
+}
+
+std::string repr_of(const py_kernel& self) {
+  const untyped_task& core = self.task.core;
+  const char* state = core.is_open() ? "open" : core.is_ended() ? "ended" : "not started";
+  return "cuda_kernel(" + core.name() + ", " + std::to_string(core.dep_count()) + " deps, " +
+         std::to_string(self.launches) + " launches, " + state + ")";
+}
+
+py_kernel make_kernel(py_context& self, const nb::args& parts, nb::handle symbol) {
+  check_live(*self.state, "cuda_kernel()");
+  py_kernel made(make_task(self.state, parts, symbol));
+  made.task.core.set_kind(task_kind::cuda_kernel);
+  return made;
+}
+
+void bind_building(nb::class_<py_kernel>& type) {
+  type.def(
+          "add_dep", [](py_kernel& self, nb::handle dep) { add_dep(self.task, dep); }, "dep"_a,
+          nb::sig("def add_dep(self, dep: dep) -> None"),
+          "Adds an access, before `start`; errors as in `task.add_dep`.")
+      .def(
+          "set_exec_place",
+          [](py_kernel& self, nb::handle place) { set_exec_place(self.task, place); }, "place"_a,
+          nb::sig("def set_exec_place(self, place: exec_place) -> None"),
+          "The device that runs the kernels; before `start`.")
+      .def(
+          "set_symbol",
+          [](py_kernel& self, nb::handle name) { set_symbol(self.task, to_text(name, "name")); },
+          "name"_a, nb::sig("def set_symbol(self, name: str) -> None"),
+          "Names the task in messages and graphs; before `start`.")
+      .def(
+          "get_arg", &get_arg, "index"_a, nb::sig("def get_arg(self, index: int) -> int"),
+          "Address that dependency `index` will have, tokens counted; 0 in a task that is skipped. "
+          "IndexError past the list, RuntimeError for a token or when the task is not open.")
+      .def(
+          "get_arg_cai",
+          [](py_kernel& self, nb::handle index) { return get_arg_cai(self.task, index); },
+          "index"_a, nb::sig("def get_arg_cai(self, index: int) -> stf_cai"),
+          "View of dependency `index`, to be passed to `launch`; errors as `get_arg`.");
+}
+
+void bind_running(nb::class_<py_kernel>& type) {
+  type.def(
+          "launch",
+          [](py_kernel& self, nb::handle kernel, nb::handle grid, nb::handle block, nb::handle args,
+             nb::handle shmem, nb::handle cluster, nb::handle cooperative,
+             nb::handle programmatic) {
+            launch(self, {kernel, grid, block, args, shmem, cluster, cooperative, programmatic});
+          },
+          "kernel"_a, "grid"_a, "block"_a.none(), "args"_a, "shmem"_a = 0, nb::kw_only(),
+          "cluster"_a = nb::none(), "cooperative"_a.none() = false, "programmatic"_a.none() = false,
+          nb::sig("def launch(self, kernel: object, "
+                  "grid: int | collections.abc.Sequence[int], "
+                  "block: int | collections.abc.Sequence[int] | None, "
+                  "args: collections.abc.Sequence[object], shmem: int = 0, *, "
+                  "cluster: int | collections.abc.Sequence[int] | None = None, "
+                  "cooperative: bool = False, programmatic: bool = False) -> None"),
+          "Describes one launch; those of a task run one after the other, in the order of the "
+          "calls. `kernel`: a kernel of cuda.core, CuPy (RawKernel), Numba (compiled for one "
+          "signature) or Triton (compiled; `block` is None), or the handle of a CUfunction or "
+          "CUkernel as an int; it is kept until the context is finalized. On host machines a "
+          "function of ctypes, or the address of one, which is called once per launch with "
+          "exactly `args`. `grid`, `block`, `cluster`: up to three positive extents. `args` are "
+          "copied: an int has the size of the kernel's parameter (a pointer's where the driver "
+          "does not tell), a float is a double; scalars of ctypes and NumPy and structures of "
+          "ctypes have their own types; views and device arrays are addresses. `shmem`: bytes of "
+          "dynamic shared memory. ValueError and TypeError for what cannot be launched; the task "
+          "goes on without it, and if the exception leaves the block, its data are as before.")
+      .def(
+          "start", [](py_kernel& self) { start(self.task); },
+          "Orders the task behind its data; waits for nothing. A task with a poisoned input is "
+          "skipped: what it launches does not run, and its outputs are poisoned, too. Errors as in "
+          "`task.start`, and ValueError for the host place.")
+      .def("end", &end,
+           "Hands over what was described; does not wait. UsageError unless started, DeviceError "
+           "if the device refuses.")
+      .def(
+          "__enter__",
+          [](nb::pointer_and_handle<py_kernel> self) {
+            start(self.p->task);
+            return nb::borrow(self.h);
+          },
+          nb::sig("def __enter__(self) -> millstream.cuda_kernel"), "`start`, then the task.")
+      .def("__exit__", &leave, "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
+           nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
+                   "typing.Literal[False]"),
+           "`end`. After an exception of `launch` the data are as before the task; after another "
+           "one the task has failed. The exception goes on.")
+      .def("__repr__", &repr_of);
+}
+
+}  // namespace
+
+void bind_kernels(nb::class_<py_context>& context) {
+  context.def(
+      "cuda_kernel", &make_kernel, "args"_a, "symbol"_a = nb::none(),
+      nb::sig("def cuda_kernel(self, *args: dep | exec_place | object, "
+              "symbol: str | None = None) -> millstream.cuda_kernel"),
+      "A task that launches kernels which are described to us, for `with` or `start` and `end`. "
+      "Arguments as those of `task`.");
+}
+
+void bind_kernel(nb::module_& core) {
+  nb::class_<py_kernel> type(
+      core, "cuda_kernel", nb::pooled(),
+      "A task whose kernels are described between `start` and `end`, or inside `with`, and "
+      "launched by us: one node each in a recorded context, without any capture.");
+  bind_building(type);
+  bind_running(type);
+}
+
+}  // namespace millstream::python
