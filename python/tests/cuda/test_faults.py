@@ -182,7 +182,8 @@ A06_CALLBACK = """
 @pytest.mark.parametrize(("place", "index"), [("device", (0,)), ("managed", ()), ("host", ())])
 def test_a06_callbacks_of_others_run_while_memory_is_used(run_clean, place, index):
     folder = str(pathlib.Path(__file__).parent)
-    found = run_clean(A06_CALLBACK.format(folder=folder, place=place, index=index))
+    program = A06_CALLBACK.format(folder=folder, place=place, index=index)
+    found = run_clean(program, MILLSTREAM_MACHINE="cuda")
     assert found == "1048576\n[0, 1, 2, 3, 4]\n"
 
 
