@@ -193,7 +193,7 @@ void open_task::open_skipped() {
 void open_task::finish(context::lock& held, std::exception_ptr failed, bool known) {
   if (auto unrecorded = in_->end_body(held, plan_); unrecorded && !failed) {
     failed = std::move(unrecorded);
-    known = false;
+    known = true;  // it was reported with its stage
   }
   in_->publish(held, plan_, ended_at(held));
   const outcome how = failed ? outcome::failed : outcome::done;

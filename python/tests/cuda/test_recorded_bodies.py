@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded contexts on the CUDA machine: bodies that launch by themselves become nodes."""
+
+import ctypes
+import threading
+
+import millstream as stf
+import numpy as np
+import pytest
+
+COUNT = 300
+
+
+@pytest.fixture
+def ctx(machine):
+    context = stf.context(use_graph=True, machine=machine)
+    yield context
+    context.finalize()
+
+
+@pytest.fixture
+def x(ctx):
+    data = ctx.logical_data(np.ones(COUNT), name="x")
+    with ctx.task(data.rw()) as t:  # so that it is on the device
+        t.get_arg(0)
+    ctx.fence()
+    return data
+
+
+def scale(ctx, driver, data, factor):
+    with ctx.task(data.rw()) as t:
+        driver.scale(t.stream_ptr(), t.get_arg(0), factor, COUNT)
+
+
+def test_a_body_with_one_kernel_is_one_node(ctx, driver, x, any_order):
+    before = ctx.stats()["nodes"]
+    for _ in range(10):
+        scale(ctx, driver, x, 2)
+    assert ctx.wait(x).tolist() == [1024.0] * COUNT
+    stats = ctx.stats()
+    assert stats["nodes"] - before == 10
+    assert stats["child_graphs"] == 0
+
+
+def test_a_body_that_launches_nothing_is_no_node(ctx, driver, x):
+    before = ctx.stats()["nodes"]
+    scale(ctx, driver, x, 3)
+    with ctx.task(x.rw()) as t:
+        t.stream_ptr()
+    scale(ctx, driver, x, 5)
+    assert ctx.wait(x).tolist() == [15.0] * COUNT
+    assert ctx.stats()["nodes"] - before == 2
+
+
+def test_functions_handed_over_are_recorded(ctx, driver, x, any_order):
+    def body(view, factor):
+        driver.scale(stf.current_task().stream_ptr(), view.ptr, factor, COUNT)
+
+    for factor in (2, 3, 5):
+        ctx.submit(body, x.rw(), args=(factor,))
+    assert ctx.wait(x).tolist() == [30.0] * COUNT
+
+
+def test_several_tasks_are_open_at_once(ctx, driver, any_order):
+    arrays = [np.full(COUNT, 1.0 + i) for i in range(4)]
+    data = [ctx.logical_data(each) for each in arrays]
+    tasks = [ctx.task(each.rw()) for each in data]
+    for task in tasks:
+        task.start()
+    streams = {task.stream_ptr() for task in tasks}
+    assert len(streams) == 4
+    for factor, task in enumerate(tasks, 2):
+        driver.scale(task.stream_ptr(), task.get_arg(0), factor, COUNT)
+    for task in reversed(tasks):
+        task.end()
+    with ctx.task(data[0].rw(), *(each.read() for each in data[1:])) as t:
+        driver.scale(t.stream_ptr(), t.get_arg(0), 10, COUNT)
+    ctx.finalize()
+    assert [each[0] for each in arrays] == [20.0, 6.0, 12.0, 20.0]
+    assert ctx.stats()["child_graphs"] == 0
+
+
+def test_the_same_shape_again_is_one_update(ctx, driver, x):
+    for _ in range(2):
+        for _ in range(5):
+            scale(ctx, driver, x, 1)
+        ctx.fence()
+    before = ctx.stats()
+    for _ in range(10):
+        for _ in range(5):
+            scale(ctx, driver, x, 1)
+        ctx.fence()
+    after = ctx.stats()
+    assert after["instantiations"] == before["instantiations"]
+    assert after["updates"] - before["updates"] == 10
+    assert after["refused_updates"] == 0
+
+
+def test_a_changed_shape_is_instantiated_anew_a28(ctx, driver, x):
+    expected = 1.0
+    for tasks in (3, 5, 3, 4, 5):
+        for _ in range(tasks):
+            scale(ctx, driver, x, 2)
+        expected *= 2.0**tasks
+        assert ctx.wait(x).tolist() == [expected] * COUNT
+    other = ctx.logical_data(np.ones(COUNT))
+    scale(ctx, driver, x, 2)
+    scale(ctx, driver, other, 3)
+    scale(ctx, driver, x, 2)
+    assert ctx.wait(x).tolist() == [expected * 4] * COUNT
+    assert ctx.wait(other).tolist() == [3.0] * COUNT
+    assert ctx.stats()["refused_updates"] == 0
+
+
+def test_two_threads_record_into_one_context(ctx, driver, any_order):
+    arrays = [np.ones(COUNT), np.ones(COUNT)]
+    data = [ctx.logical_data(each) for each in arrays]
+    both_open = threading.Barrier(2, timeout=30)
+    failed = []
+
+    def work(index):
+        try:
+            driver.use(driver.primary())
+            for turn in range(4):
+                with ctx.task(data[index].rw()) as t:
+                    if turn == 0:
+                        both_open.wait()
+                    driver.scale(t.stream_ptr(), t.get_arg(0), 2, COUNT)
+                    if turn == 0:
+                        both_open.wait()
+        except BaseException as error:  # shown by the main thread
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    ctx.finalize()
+    assert [each.tolist() for each in arrays] == [[16.0] * COUNT] * 2
+    assert ctx.stats()["child_graphs"] >= 1
+
+
+def test_a_body_that_raises_poisons_and_the_rest_goes_on(ctx, driver, x):
+    other = ctx.logical_data(np.ones(COUNT))
+    with pytest.raises(ZeroDivisionError), ctx.task(x.rw(), symbol="bad") as t:
+        driver.scale(t.stream_ptr(), t.get_arg(0), 2, COUNT)
+        1 / 0  # noqa: B018
+    scale(ctx, driver, other, 3)
+    assert ctx.wait(other).tolist() == [3.0] * COUNT
+    with pytest.raises(stf.PoisonedError, match="bad"):
+        ctx.wait(x)
+
+
+def test_a_call_that_spoils_the_recording_is_told_a11(ctx, driver, x):
+    other = ctx.logical_data(np.ones(COUNT))
+    task = ctx.task(x.rw(), symbol="spoiler")
+    task.start()
+    stream = task.stream_ptr()
+    driver.library.cuStreamSynchronize(ctypes.c_void_p(int(stream)))  # not allowed here
+    task.end()
+    with pytest.raises(stf.Error, match="'spoiler'.*could not be recorded"):
+        ctx.check_errors()
+    with pytest.raises(stf.PoisonedError, match="spoiler"):
+        ctx.wait(x)
+    capturing = ctypes.c_int(-1)
+    driver.call("cuStreamIsCapturing", ctypes.c_void_p(int(stream)), ctypes.byref(capturing))
+    assert capturing.value == 0
+    scale(ctx, driver, other, 3)
+    assert ctx.wait(other).tolist() == [3.0] * COUNT
+
+
+def test_a_view_says_nothing_that_makes_a_consumer_synchronise_a42(ctx, driver, x):
+    with ctx.task(x.rw()) as t:
+        assert t.args_cai().__cuda_array_interface__["stream"] is None
+        driver.scale(t.stream_ptr(), t.args_cai().ptr, 2, COUNT)
+    assert ctx.wait(x).tolist() == [2.0] * COUNT
+
+
+def test_host_functions_take_their_turn(ctx, driver, x, any_order):
+    seen = []
+    scale(ctx, driver, x, 2)
+    ctx.host_launch(x.rw(), fn=lambda values: (seen.append(values[0]), values.__iadd__(1)))
+    scale(ctx, driver, x, 3)
+    assert ctx.wait(x).tolist() == [9.0] * COUNT
+    assert seen == [2.0]
+
+
+def test_contexts_on_one_stream_share_executables(machine, driver):
+    shared = stf.async_resources()
+    values = np.ones(COUNT)
+    stream = driver.make_stream()
+    for _ in range(2):
+        with stf.context(use_graph=True, stream=stream, handle=shared, machine=machine) as ctx:
+            scale(ctx, driver, ctx.logical_data(values), 3)
+    driver.synchronize(stream)
+    assert values.tolist() == [9.0] * COUNT
+    assert ctx.stats()["updates"] == 1
+    driver.end_stream(stream)
