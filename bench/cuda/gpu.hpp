@@ -39,6 +39,14 @@ class gpu {
         call()->cuLaunchKernel(kernel_, 1, 1, 1, 1, 1, 1, 0, on, list, nullptr);
     if (queued != abi::result::success) check(queued, "launch a kernel");
   }
+  /// The same as a node of a graph; `list` has the address of the word's address.
+  [[nodiscard]] abi::kernel_node node(void** list) const noexcept {
+    return {kernel_, 1, 1, 1, 1, 1, 1, 0, list, nullptr, nullptr, nullptr};
+  }
+  /// The same kernel, to be described to the library.
+  [[nodiscard]] millstream::device_kernel kernel() const noexcept {
+    return millstream::device_kernel(kernel_);
+  }
   /// In the body of a task.
   template <class View>
   void launch(const millstream::stream& on, const View& touched) const {

@@ -112,7 +112,7 @@ void measure_first_run(const session& in, const std::string& how, std::size_t no
         const auto x = make_device_data(ctx);
         record_all(ctx, in.by_hand, x, nodes);
         drain(ctx);
-        ctx.close();
+        ctx.finalize();
       },
       [&] {
         twin.build(nodes);

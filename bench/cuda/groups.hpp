@@ -17,6 +17,7 @@ struct session {
 };
 
 void measure_tasks(const session& in);     ///< one task, one kernel a task, fork and join
+void measure_graphs(const session& in);    ///< recorded contexts
 void measure_patterns(const session& in);  ///< the dependence patterns of Task Bench
 void measure_copies(const session& in);    ///< copies, waits, registration
 

@@ -42,6 +42,9 @@ void print(const row& of) {
     std::printf("  by hand %.3f, ratio %.3f", median(of.by_hand), median(ratios(of)));
   }
   if (of.ratio_budget > 0) std::printf(" of at most %.3g", of.ratio_budget);
+  if (of.over_budget > 0) {
+    std::printf(", %+.3f of at most +%g", median(of.values) - median(of.by_hand), of.over_budget);
+  }
   std::printf("\n");
   std::fflush(stdout);
 }
@@ -70,7 +73,7 @@ class json_writer {
     to_ << ", \"unit\": ";
     text(what.unit);
     to_ << ", \"budget\": " << what.budget << ", \"ratio_budget\": " << what.ratio_budget
-        << ", \"values\": ";
+        << ", \"over_budget\": " << what.over_budget << ", \"values\": ";
     list(what.values);
     to_ << ", \"by_hand\": ";
     list(what.by_hand);

@@ -34,6 +34,7 @@ struct row {
   std::string unit = "us";
   double budget = 0;        ///< of the median, in units; 0 = none
   double ratio_budget = 0;  ///< of the median of values[i] / by_hand[i]; 0 = none
+  double over_budget = 0;   ///< of the median of values[i] - by_hand[i], in units; 0 = none
   std::vector<double> values;
   std::vector<double> by_hand;
 };

@@ -32,6 +32,7 @@ int run(const bench::options& how) {
   bench::report report(how);
   const bench::session session{report, by_hand, *found};
   bench::measure_tasks(session);
+  bench::measure_graphs(session);
   bench::measure_patterns(session);
   bench::measure_copies(session);
   report.write(by_hand.name());
