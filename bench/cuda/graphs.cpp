@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recorded contexts next to the same graph made by calls of the driver: recorded for the first time,
-// recorded again, and run.
+// Recorded contexts next to the same graph made by calls of the driver: recorded for the first
+// time, recorded again, and run.
 #include <cstddef>
 #include <string>
 #include <vector>

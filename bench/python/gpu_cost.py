@@ -69,6 +69,7 @@ class Session:
     def __init__(self, machine: stf.machine) -> None:
         self.machine = machine
         self.ctx = stf.context(machine=machine)
+        self.recorded: list[stf.context] = []
         self.data = [self.ctx.logical_data(np.zeros(16)) for _ in range(3)]
         for datum in self.data:
             with self.ctx.task(datum.rw()):
@@ -109,11 +110,13 @@ class Session:
         return run
 
     def drain(self) -> None:
-        stf.synchronize(self.ctx.fence())
+        for ctx in (self.ctx, *self.recorded):
+            stf.synchronize(ctx.fence())
         self.call("cuStreamSynchronize", self.stream)
 
     def close(self) -> None:
-        self.ctx.finalize()
+        for ctx in (self.ctx, *self.recorded):
+            ctx.finalize()
         self.call("cuMemFree", self.block)
         self.call("cuStreamDestroy", self.stream)
         self.call("cuModuleUnload", self.module)
@@ -164,6 +167,49 @@ def kernel_submitted(session: Session) -> tuple[Loop, Loop]:
     def ours(calls: int) -> None:
         for _ in range(calls):
             ctx.submit(body, datum.rw())
+
+    return ours, kernel_in_task(session)[1]
+
+
+def recording(session: Session) -> tuple[stf.context, stf.logical_data]:
+    """A context whose stages end with the runs, and a datum on its device."""
+    ctx = stf.context(machine=session.machine, use_graph=True)
+    session.recorded.append(ctx)
+    datum = ctx.logical_data_zeros((16,))
+    return ctx, datum
+
+
+def recorded_task(session: Session) -> tuple[Loop, None]:
+    ctx, datum = recording(session)
+
+    def loop(calls: int) -> None:
+        for _ in range(calls):
+            with ctx.task(datum.rw()):
+                pass
+
+    return loop, None
+
+
+def recorded_kernel(session: Session) -> tuple[Loop, None]:
+    ctx, datum = recording(session)
+    kernel = session.kernel.value or 0
+
+    def loop(calls: int) -> None:
+        for _ in range(calls):
+            with ctx.cuda_kernel(datum.rw()) as k:
+                k.launch(kernel, 1, 1, (k.get_arg(0),))
+
+    return loop, None
+
+
+def recorded_launch(session: Session) -> tuple[Loop, Loop]:
+    ctx, datum = recording(session)
+    launch = session.launcher()
+
+    def ours(calls: int) -> None:
+        for _ in range(calls):
+            with ctx.task(datum.rw()) as t:
+                launch(t.stream_ptr(), t.get_arg(0))
 
     return ours, kernel_in_task(session)[1]
 
@@ -406,6 +452,16 @@ def rows() -> list[Row]:
             together=True,
         ),
         Row("Python wait, small datum", alone(call_cost.wait_small), 12.0, 0, 1_000),
+        *(
+            Row(f"Python recorded {what}, {calls:,}", make, budget, calls=calls)
+            for calls in (500, 50_000)
+            for what, make, budget in (
+                ("task, nothing launched", recorded_task, 3.0),
+                ("cuda_kernel", recorded_kernel, 3.0),
+                ("kernel by ctypes in a task", recorded_launch, 0.0),
+            )
+        ),
+        Row("Python 50,000 recorded kernels, run", recorded_kernel, calls=50_000, together=True),
         Row("Python kernel by ctypes in a task", kernel_in_task, calls=5_000, together=True),
         Row("Python kernel by ctypes, submitted", kernel_submitted, calls=5_000, together=True),
     ]

@@ -319,12 +319,12 @@ struct registration {
 
 /// What a recorded context did with its stages (docs/design/0006-recording.md).
 struct recording_stats {
-  std::uint64_t stages = 0;           ///< launched
-  std::uint64_t stage_breaks = 0;     ///< of these, because a body had to run in the caller's thread
-  std::uint64_t nodes = 0;            ///< recorded, those of captured bodies included
-  std::uint64_t child_graphs = 0;     ///< of these, bodies captured beside those of another thread
-  std::uint64_t instantiations = 0;   ///< executables made
-  std::uint64_t updates = 0;          ///< executables used again
+  std::uint64_t stages = 0;          ///< launched
+  std::uint64_t stage_breaks = 0;    ///< of these, because a body had to run in the caller's thread
+  std::uint64_t nodes = 0;           ///< recorded, those of captured bodies included
+  std::uint64_t child_graphs = 0;    ///< of these, bodies captured beside those of another thread
+  std::uint64_t instantiations = 0;  ///< executables made
+  std::uint64_t updates = 0;         ///< executables used again
   std::uint64_t refused_updates = 0;  ///< tried, and then made anew
   std::string last_miss;              ///< why the last executable had to be made; "" = none was
 };
@@ -379,8 +379,8 @@ class MILLSTREAM_API untyped_context {
   void fill(const task_dep& target, std::span<const std::byte> pattern, exec_place place = {},
             std::string_view symbol = {});
 
-  /// What was recorded last, as the machine sees it, in the DOT language: the stage launched last, or
-  /// the present one if there is none. error(usage) in an immediate context.
+  /// What was recorded last, as the machine sees it, in the DOT language: the stage launched last,
+  /// or the present one if there is none. error(usage) in an immediate context.
   [[nodiscard]] std::string native_dot() const;
 
   /// A stream number that ends when everything submitted so far has ended. Does not block, but on a

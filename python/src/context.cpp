@@ -490,8 +490,10 @@ void bind_watching(nb::class_<py_context>& type) {
           nb::sig("def _trace_snapshot(self) -> dict[str, typing.Any]"),
           "What was recorded, as plain lists and dictionaries.")
       .def("stats", &stats, nb::sig("def stats(self) -> dict[str, typing.Any]"),
-           "Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory. With "
-           "`use_graph` also of its recordings: `stages` launched, `stage_breaks` (of these, because "
+           "Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory. "
+           "With "
+           "`use_graph` also of its recordings: `stages` launched, `stage_breaks` (of these, "
+           "because "
            "a body had to run in the caller's thread), `nodes`, `child_graphs`, `instantiations`, "
            "`updates` (executables used again), `refused_updates`, and `last_miss`, the reason of "
            "the last instantiation.")
@@ -699,7 +701,8 @@ void bind_context(nb::module_& core) {
       "task raises UsageError, and a function that keeps one gives a ContractWarning. `trace`: "
       "keep what `graph` and `trace` show. `handle`: an `async_resources`, kept alive, or None. "
       "`borrowed`: True makes an object without a context, of which nothing can be asked (see "
-      "`logical_data.borrow_ctx_handle`). `use_graph`: tasks are recorded into a graph of the machine, "
+      "`logical_data.borrow_ctx_handle`). `use_graph`: tasks are recorded into a graph of the "
+      "machine, "
       "which `fence`, `wait`, `finalize`, and on host machines a task with a `with` body, launch; "
       "the same shape again costs an update of an executable graph instead of a new one.");
   bind_making(type);

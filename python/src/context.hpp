@@ -38,7 +38,7 @@ class context_state {
 
   const std::shared_ptr<py_machine> on;
   const bool check;
-  const bool empty;                                ///< what `empty_context` gives
+  const bool empty;  ///< what `empty_context` gives
   const bool use_graph;
   const std::shared_ptr<trace_recorder> recorder;  ///< null = not tracing
   untyped_context core;

@@ -32,13 +32,14 @@ nb::object to_resources(nb::handle handle) {
 }
 
 void bind_resources(nb::module_& core) {
-  nb::class_<py_resources>(core, "async_resources", nb::is_weak_referenceable(),
-                           "What contexts that get it as `handle` share: the streams of their "
-                           "machine, and the executable graphs of those that record. A context that "
-                           "ends leaves them, with what is queued, to the next one, so that opening "
-                           "one costs no calls of the driver, and a shape that one of them recorded "
-                           "is no new instantiation in another. Contexts keep it alive; any number "
-                           "may use it at a time, on any threads.")
+  nb::class_<py_resources>(
+      core, "async_resources", nb::is_weak_referenceable(),
+      "What contexts that get it as `handle` share: the streams of their "
+      "machine, and the executable graphs of those that record. A context that "
+      "ends leaves them, with what is queued, to the next one, so that opening "
+      "one costs no calls of the driver, and a shape that one of them recorded "
+      "is no new instantiation in another. Contexts keep it alive; any number "
+      "may use it at a time, on any threads.")
       .def(nb::init<>(), "Nothing is made before a context needs it.")
       .def("__repr__", [](const py_resources& self) { return repr_of(self); });
 }

@@ -66,7 +66,8 @@ void context::wait_for_open_tasks(lock& held, const plan& of) {
   }
 }
 
-// Until one of the open tasks that there are has ended. `text` is the message if that will never be.
+// Until one of the open tasks that there are has ended. `text` is the message if that will never
+// be.
 void context::await_open_change(lock& held, const std::vector<std::thread::id>& threads,
                                 const std::string& text, const char* call) {
   const std::uint64_t seen = open_generation_;

@@ -348,7 +348,7 @@ class context : public std::enable_shared_from_this<context> {
   kept_stage present_;
   std::uint64_t stage_breaks_ = 0;
   std::deque<kept_stage> stages_;  // launched, not known to have ended
-  std::string loss_text_;  // empty until a device was seen to have failed for good
+  std::string loss_text_;          // empty until a device was seen to have failed for good
 };
 
 /// Waits for the open contexts that use the queue with this number; false if none does.

@@ -87,8 +87,8 @@ class data {
 
   // Order.
   std::uint32_t settled_at = 0;  // the stage that completions below are of, at the earliest
-  completion writer;       // the last write
-  completion_set readers;  // every use since, outgoing copies included
+  completion writer;             // the last write
+  completion_set readers;        // every use since, outgoing copies included
   std::uint64_t version = 0;
   bool written = false;
   bool forks = true;               // its versions were read from several lanes: see acquire.cpp

@@ -93,10 +93,11 @@ class lane_set {
   /// Null in an immediate context.
   [[nodiscard]] recorder* recording() const noexcept { return recorder_.get(); }
   [[nodiscard]] lane_index open_recorded(place_index place) { return recorder_->open(place); }
-  /// What a recorded position has become: that of its stage's launch, or past if that stage was given
-  /// up. Itself while the stage is recorded, and if it is not recorded.
+  /// What a recorded position has become: that of its stage's launch, or past if that stage was
+  /// given up. Itself while the stage is recorded, and if it is not recorded.
   [[nodiscard]] completion settled(completion what) const noexcept {
-    return what.is_recorded() && what.stage() != recorder_->stage() ? launch_of(what.stage()) : what;
+    return what.is_recorded() && what.stage() != recorder_->stage() ? launch_of(what.stage())
+                                                                    : what;
   }
   [[nodiscard]] completion_set settled(const completion_set& what) const;
   /// Whether all of it is in lanes that run, or past: nothing belongs to the present stage.
@@ -197,11 +198,11 @@ class lane_set {
 
   machine& machine_;
   std::unique_ptr<recorder> recorder_;
-  lane_index launch_lane_ = no_lane;        // where stages are launched, one after the other
-  completion_set before_stage_;             // what the present stage waits for outside of it
-  std::deque<completion> stage_launches_;   // of the stages before it, those long past left out
+  lane_index launch_lane_ = no_lane;       // where stages are launched, one after the other
+  completion_set before_stage_;            // what the present stage waits for outside of it
+  std::deque<completion> stage_launches_;  // of the stages before it, those long past left out
   std::atomic<std::uint64_t> not_looked_at_{0};
-  std::uint32_t first_launch_ = 0;          // the stage of the first of them
+  std::uint32_t first_launch_ = 0;  // the stage of the first of them
   std::vector<std::unique_ptr<lane>> lanes_;
   std::vector<place_pool> pools_;
   lane_counts counts_;

@@ -15,10 +15,10 @@
 
 namespace millstream::core {
 
-/// Records one stage after the other. Every lane it opens belongs to one task or copy of the present
-/// stage and is gone with it; its queue makes a node of each operation, behind the one before and
-/// what the lane was told to wait for. All functions are called under the context's lock. Those that
-/// call the driver throw error(code, ...) with its text.
+/// Records one stage after the other. Every lane it opens belongs to one task or copy of the
+/// present stage and is gone with it; its queue makes a node of each operation, behind the one
+/// before and what the lane was told to wait for. All functions are called under the context's
+/// lock. Those that call the driver throw error(code, ...) with its text.
 class recorder {
  public:
   recorder() = default;
@@ -49,8 +49,8 @@ class recorder {
   /// Throws if something in the body could not be recorded: then the stage is lost.
   virtual void end_body(lane_index lane) = 0;
 
-  /// Queues what was recorded on `on`, and begins the next stage, also if that fails: then no job of
-  /// the stage will run, all were discarded.
+  /// Queues what was recorded on `on`, and begins the next stage, also if that fails: then no job
+  /// of the stage will run, all were discarded.
   virtual void launch(backend::queue& on) = 0;
   /// Discards what was recorded, and begins the next stage.
   virtual void give_up() noexcept = 0;

@@ -47,8 +47,7 @@ void context::attach_recorded(access& of) {
   if (what.token || what.bytes == 0 || what.find(of.place) != nullptr) return;
   auto block = pools_.take(of.place, what.bytes);
   if (!block) {
-    auto made =
-        pools_.allocate(of.place, what.bytes, lanes_.choose(lane_place(of.place), {}));
+    auto made = pools_.allocate(of.place, what.bytes, lanes_.choose(lane_place(of.place), {}));
     if (!made) throw_no_room(of, made.take_status());
     block = std::move(made.value());
   }
@@ -152,8 +151,9 @@ bool context::await_recorded_tasks(lock& held, const char* call) {
   }
   if (threads.empty()) return false;
   await_open_change(held, threads,
-                    base::cat(call, " would wait for an open task that waits for this thread; "
-                                    "end the open task of this thread first"),
+                    base::cat(call,
+                              " would wait for an open task that waits for this thread; "
+                              "end the open task of this thread first"),
                     call);
   return true;
 }
@@ -182,9 +182,8 @@ bool context::is_to_be_recorded(const plan& of, bool in_caller) const noexcept {
 bool context::is_launched(const data& what) const noexcept {
   if (lanes_.recording() == nullptr) return true;
   return !lanes_.settled(what.writer).is_recorded() && lanes_.are_launched(what.readers) &&
-         std::all_of(what.instances.begin(), what.instances.end(), [&](const instance& each) {
-           return lanes_.are_launched(each.ready);
-         });
+         std::all_of(what.instances.begin(), what.instances.end(),
+                     [&](const instance& each) { return lanes_.are_launched(each.ready); });
 }
 
 bool context::break_stage(lock& held, const plan& of, bool in_caller) {

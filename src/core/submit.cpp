@@ -44,9 +44,8 @@ void context::run_on_lane(const lock& held, plan& of, body_ptr& work) {
 void context::queue_body(const lock& held, const plan& of, body_ptr& work) {
   const completion end{of.lane, lanes_.tail(of.lane).sequence + 1};
   backend::queue& queue = lanes_.queue(of.lane);
-  task_job* const job =
-      task_job::make(shared_from_this(), of, std::move(work), end, lanes_.finished_of(of.lane),
-                     queue.handle());
+  task_job* const job = task_job::make(shared_from_this(), of, std::move(work), end,
+                                       lanes_.finished_of(of.lane), queue.handle());
   const backend::status taken = queue.run(*job);
   if (!taken.ok()) {
     job->discard();

@@ -30,7 +30,8 @@ task_job* task_job::make(std::shared_ptr<context> in, const plan& of, body_ptr w
                          std::atomic<std::uint64_t>& finished, std::uint64_t queue) {
   static_assert(alignof(used) <= alignof(task_job));
   static_assert(sizeof(task_job) % alignof(used) == 0);
-  return new (base::take_block(size_for(of))) task_job(std::move(in), of, std::move(work), end, finished, queue);
+  return new (base::take_block(size_for(of)))
+      task_job(std::move(in), of, std::move(work), end, finished, queue);
 }
 
 task_job::task_job(std::shared_ptr<context> in, const plan& of, body_ptr work, completion end,

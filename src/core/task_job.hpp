@@ -50,8 +50,8 @@ class task_job final : public backend::job {
     bool inherited;
   };
 
-  task_job(std::shared_ptr<context> in, const plan& of, body_ptr work, completion end, std::atomic<std::uint64_t>& finished,
-           std::uint64_t queue);
+  task_job(std::shared_ptr<context> in, const plan& of, body_ptr work, completion end,
+           std::atomic<std::uint64_t>& finished, std::uint64_t queue);
   ~task_job() = default;
 
   [[nodiscard]] static std::size_t size_for(const plan& of) noexcept;

@@ -23,9 +23,9 @@ struct shape {
   friend bool operator==(const shape&, const shape&) noexcept = default;
 };
 
-/// Keeps executables by shape, within a limit of bytes; the one not used for longest goes first. One
-/// that is in use is not in here, so contexts that share a cache do not meet in one executable. Any
-/// thread.
+/// Keeps executables by shape, within a limit of bytes; the one not used for longest goes first.
+/// One that is in use is not in here, so contexts that share a cache do not meet in one executable.
+/// Any thread.
 class executable_cache final : public core::recorder_cache {
  public:
   explicit executable_cache(std::size_t limit_bytes) : limit_(limit_bytes) {}

@@ -31,9 +31,8 @@ recorder::recorder(core::machine& on, std::shared_ptr<executable_cache> cache)
       queue_(drawing_),
       number_(backend::next_queue_number()) {
   if (!on.has(backend::capability::graphs)) {
-    throw error(errc::unsupported,
-                base::cat("machine ", base::quoted(on.name()),
-                          " has no graphs; open the context without use_graph"));
+    throw error(errc::unsupported, base::cat("machine ", base::quoted(on.name()),
+                                             " has no graphs; open the context without use_graph"));
   }
   drawing_.host_fills = on.has(backend::capability::runs_jobs);
 }

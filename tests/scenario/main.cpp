@@ -102,7 +102,8 @@ class scenario_test : public testing::Test {
   void run_seeds(const program& what, const forecast& plan, run_options options) {
     options.seed = how_.seed;
     run_once(what, plan, options);
-    if (how_.seed || options.backend == "null") return;  // nothing runs, so there is no order to choose
+    if (how_.seed || options.backend == "null")
+      return;  // nothing runs, so there is no order to choose
     const std::uint64_t seeds = std::min(what.plan.seeds, how_.seeds.value_or(what.plan.seeds));
     for (std::uint64_t seed = 1; seed <= seeds && !HasFailure(); ++seed) {
       options.seed = seed;

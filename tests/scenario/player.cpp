@@ -85,7 +85,8 @@ void check_shared(session& in, const std::vector<forecast>& plans, const std::st
 }  // namespace
 
 std::string run_options::text() const {
-  return backend + (recorded ? ", recorded" : "") + (seed ? ", seed " + std::to_string(*seed) : ", no seed");
+  return backend + (recorded ? ", recorded" : "") +
+         (seed ? ", seed " + std::to_string(*seed) : ", no seed");
 }
 
 std::vector<std::string> play(const program& what, const forecast& plan,

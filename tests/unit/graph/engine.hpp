@@ -8,8 +8,8 @@
 
 namespace millstream::test {
 
-[[nodiscard]] inline untyped_context open_recorded(
-    const char* machine_name, int devices, std::optional<std::uint64_t> seed = {}) {
+[[nodiscard]] inline untyped_context open_recorded(const char* machine_name, int devices,
+                                                   std::optional<std::uint64_t> seed = {}) {
   context_options options;
   options.on = machine({.name = machine_name, .devices = devices, .seed = seed});
   options.use_graph = true;

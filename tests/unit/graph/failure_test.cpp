@@ -17,10 +17,13 @@ TEST(RecordedFailure, ABodyThatThrowsPoisonsWhatItWasToWrite) {
   std::vector<std::int64_t> y{2};
   const untyped_data spoiled = registered(on, x, "spoiled");
   const untyped_data sound = registered(on, y, "sound");
-  run(on, {}, {spoiled.rw()}, [](const body_call& call) {
-    first<std::int64_t>(call) = 9;
-    throw std::runtime_error("broken on purpose");
-  }, "thrower");
+  run(
+      on, {}, {spoiled.rw()},
+      [](const body_call& call) {
+        first<std::int64_t>(call) = 9;
+        throw std::runtime_error("broken on purpose");
+      },
+      "thrower");
   run(on, {}, {spoiled.rw()}, nothing, "skipped");
   run(on, {}, {sound.rw()}, [](const body_call& call) { first<std::int64_t>(call) = 3; });
   std::string text;
@@ -64,9 +67,9 @@ TEST(RecordedFailure, AWaitInABodyOfTheSameStageIsAnError) {
   untyped_context on = open_recorded("host", 1);
   const untyped_data x = on.make_data(8);
   errc seen = errc::ok;
-  run(on, exec_place::host(), {x.write()}, [&](const body_call&) {
-    seen = thrown([&] { on.finish(); });
-  }, {}, task_kind::host_launch);
+  run(
+      on, exec_place::host(), {x.write()},
+      [&](const body_call&) { seen = thrown([&] { on.finish(); }); }, {}, task_kind::host_launch);
   on.finish();
   EXPECT_EQ(seen, errc::deadlock);
 }

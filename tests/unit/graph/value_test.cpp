@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Recorded contexts give the values of immediate ones: on the host machine, in orders chosen by seed.
+/// Recorded contexts give the values of immediate ones: on the host machine, in orders chosen by
+/// seed.
 #include <atomic>
 #include <cstdint>
 #include <thread>
@@ -94,10 +95,13 @@ TEST_P(RecordedValues, HostFunctionsTakeTheirTurn) {
   std::int64_t seen = 0;
   const untyped_data data = registered(on, x);
   add(on, exec_place::device(0), data, 1);
-  run(on, exec_place::host(), {data.rw()}, [&](const body_call& call) {
-    seen = first<std::int64_t>(call);
-    first<std::int64_t>(call) *= 10;
-  }, "host", task_kind::host_launch);
+  run(
+      on, exec_place::host(), {data.rw()},
+      [&](const body_call& call) {
+        seen = first<std::int64_t>(call);
+        first<std::int64_t>(call) *= 10;
+      },
+      "host", task_kind::host_launch);
   add(on, exec_place::device(1), data, 2);
   on.finish();
   EXPECT_EQ(seen, 2);
@@ -144,9 +148,8 @@ TEST_P(RecordedValues, TemporariesOfAChainShareTheirMemory) {
     run(on, {}, {temporary.write(), sum.read()}, [](const body_call& call) {
       first<std::int64_t>(call) = first<std::int64_t>(call, 1) + 1;
     });
-    run(on, {}, {sum.write(), temporary.read()}, [](const body_call& call) {
-      first<std::int64_t>(call) = first<std::int64_t>(call, 1);
-    });
+    run(on, {}, {sum.write(), temporary.read()},
+        [](const body_call& call) { first<std::int64_t>(call) = first<std::int64_t>(call, 1); });
   }
   on.finish();
   EXPECT_EQ(x[0], 50);
@@ -172,9 +175,10 @@ TEST_P(RecordedValues, HostFunctionsMaySubmit) {
   untyped_context on = open();
   std::vector<std::int64_t> x{1};
   const untyped_data data = registered(on, x);
-  run(on, exec_place::host(), {data.rw()}, [&on, data](const body_call&) {
-    add(on, exec_place::device(1), data, 5);
-  }, {}, task_kind::host_launch);
+  run(
+      on, exec_place::host(), {data.rw()},
+      [&on, data](const body_call&) { add(on, exec_place::device(1), data, 5); }, {},
+      task_kind::host_launch);
   on.finish();
   EXPECT_EQ(x[0], 6);
 }
