@@ -4,6 +4,7 @@
 /// owner. What may block says so in its comment.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -45,8 +46,11 @@ class machine {
   }
 
   /// Whether a device failed for good. Its calls answer `device_lost` from then on, with the text
-  /// that `loss` gives.
-  [[nodiscard]] virtual bool is_lost() const noexcept { return false; }
+  /// that `loss` gives. Asked for each task.
+  [[nodiscard]] bool is_lost() const noexcept {
+    return lost_ != nullptr && lost_->load(std::memory_order_acquire);
+  }
+  [[nodiscard]] bool can_be_lost() const noexcept { return lost_ != nullptr; }
   [[nodiscard]] virtual status loss() noexcept { return {}; }
 
   /// Makes a range of the user's host memory fast to copy from and to, where the machine needs
@@ -71,6 +75,13 @@ class machine {
   /// Contract objects and memory blocks alive (queues, events, blocks, ...): the leak gate of
   /// tests.
   [[nodiscard]] virtual std::int64_t live_objects() const noexcept = 0;
+
+ protected:
+  /// `lost` belongs to the derived class, which sets it.
+  explicit machine(const std::atomic<bool>& lost) noexcept : lost_(&lost) {}
+
+ private:
+  const std::atomic<bool>* lost_ = nullptr;
 };
 
 struct open_options {

@@ -207,7 +207,7 @@ void context::copy_in(const access& of, lane_index on, std::uint64_t task_id) {
       copy(what, *source, target.address, of.place, on, copy_reason::coherence, task_id, nullptr);
   target.ready.clear();
   target.ready.add(end);
-  what.valid |= place_bit(of.place);
+  what.valid.add(of.place);
   // The copy reads the source: the next writer comes after it.
   what.readers.add(end);
 }
@@ -215,7 +215,7 @@ void context::copy_in(const access& of, lane_index on, std::uint64_t task_id) {
 // What a failed task left is not worth copying.
 void context::skip_spoiled_copy(const access& of) {
   data& what = *of.what;
-  if (of.shared && what.poison.find(of.version) != nullptr) what.valid |= place_bit(of.place);
+  if (of.shared && what.poison.find(of.version) != nullptr) what.valid.add(of.place);
 }
 
 void context::copy_inputs(plan& of, bool shared) {
@@ -236,7 +236,7 @@ void context::apply_writes(plan& of) {
     each.written_before = what.written;
     ++what.version;
     what.written = true;
-    if (has_bytes(what)) what.valid = place_bit(each.place);
+    if (has_bytes(what)) what.valid = place_set::of(each.place);
   }
 }
 
@@ -285,7 +285,7 @@ void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
   if (!in_caller || moves) lanes_.wait(of.lane, before);
   allocate_missing(of);
   // What others have in common with the inputs comes to the user's buffer first.
-  copy_inputs(of, /*shared=*/true);
+  if (!of.shared.empty()) copy_inputs(of, /*shared=*/true);
   copy_inputs(of, /*shared=*/false);
   if (in_caller) {
     to_wait_for = before;
@@ -299,7 +299,7 @@ void context::start_once(lock& held, plan& of, bool in_caller, completion_set& t
   check_live(held, of.call());
   do {
     wait_for_open_tasks(held, of);
-  } while (add_shared(of) || break_stage(held, of, in_caller));
+  } while ((has_sharing_ && add_shared(of)) || break_stage(held, of, in_caller));
   check_contents(of);
   if (of.id == 0) {
     of.id = ++last_task_;
@@ -396,7 +396,7 @@ std::string context::memory_report(const no_room& lack) const {
 
 void context::publish(const lock& held, const plan& of, completion end) {
   (void)held;
-  if (of.exec >= 0 && !end.is_past()) recent_.note(of, end);
+  if (can_be_lost_ && of.exec >= 0 && !end.is_past()) recent_.note(of, end);
   for (const access& each : of.accesses) {
     data& what = *each.what;
     if (!writes(each.mode)) {
@@ -410,7 +410,7 @@ void context::publish(const lock& held, const plan& of, completion end) {
     if (what.read_from != no_lane) forks_ = what.forks = what.read_from_many;
     what.read_from = no_lane;
     what.read_from_many = false;
-    carry_poison(each);
+    if (each.shared) carry_poison(each);
     what.writer = end;
     what.readers.clear();
     if (instance* at = what.find(each.place)) at->ready.clear();

@@ -307,6 +307,7 @@ class context : public std::enable_shared_from_this<context> {
   void keep_until_passed();
   void keep_behind(const completion_set& uses, std::vector<std::shared_ptr<void>>& owners);
   void close(std::vector<std::shared_ptr<void>>& dropped);
+  void close_lanes(std::vector<std::shared_ptr<void>>& dropped);
   void check_no_open_task() const;
   void give_back_resources() noexcept;
   void count_lanes();
@@ -330,6 +331,7 @@ class context : public std::enable_shared_from_this<context> {
   lane_set lanes_;
   memory_pools pools_;
   range_registry ranges_;
+  bool has_sharing_ = false;  // data with bytes in common were registered
   bool has_locked_pages_ = false;
   completion_set before_;  // of the task that is being acquired
   std::vector<data*> all_data_;
@@ -343,7 +345,8 @@ class context : public std::enable_shared_from_this<context> {
   std::atomic<std::uint64_t> skipped_{0};
   std::atomic<std::uint64_t> failed_{0};
   failure_list failures_;  // has its own lock
-  recent_tasks recent_;
+  const bool can_be_lost_ = on().driver().can_be_lost();
+  recent_tasks recent_;  // where that can be
   std::vector<open_task*> open_recorded_;
   kept_stage present_;
   std::uint64_t stage_breaks_ = 0;

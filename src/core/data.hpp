@@ -73,7 +73,7 @@ class data {
   const std::shared_ptr<context> owner;
   const std::uint64_t id;
   const std::size_t bytes;
-  place_set valid = 0;            // place_bit of each valid instance
+  place_set valid;                // places of the valid instances
   bool token = false;             // fixed at creation
   bool registered = false;        // fixed at creation: instances[0] is the user's buffer
   bool readonly = false;          // fixed at creation
@@ -117,7 +117,7 @@ class data {
     return nullptr;
   }
   [[nodiscard]] bool is_valid(place_index place) const noexcept {
-    return (valid & place_bit(place)) != 0;
+    return valid.has(place);
   }
   /// The place that has the memory of one of its instances.
   [[nodiscard]] place_index memory_of(place_index place) const noexcept {

@@ -188,8 +188,14 @@ bool lane_set::has_waits(lane_index of) const noexcept {
   return false;
 }
 
+// Without any there is nothing to look for lane by lane.
+bool lane_set::has_noted_host_job() const noexcept {
+  return std::any_of(noted_.begin(), noted_.end(),
+                     [&](lane_index each) { return is_unfinished(each, lanes_[each]->last_job); });
+}
+
 bool lane_set::is_held_up(const completion_set& what) const noexcept {
-  return std::any_of(what.begin(), what.end(),
+  return has_noted_host_job() && std::any_of(what.begin(), what.end(),
                      [&](const completion& each) { return is_held_up(each); });
 }
 
@@ -199,6 +205,7 @@ void lane_set::unpark() noexcept {
     lane& each = *lanes_[i];
     if (!each.parked || has_waits(i)) continue;
     each.parked = false;
+    --parked_;
     machine_.unpark();
   }
 }
@@ -219,7 +226,9 @@ bool lane_set::has_unfinished_move() const noexcept {
 }
 
 void lane_set::park(lane_index which) noexcept {
-  if (!std::exchange(lanes_[which]->parked, true)) machine_.park();
+  if (std::exchange(lanes_[which]->parked, true)) return;
+  ++parked_;
+  machine_.park();
 }
 
 lane_index lane_set::parked_lane(place_index place) {
@@ -235,7 +244,7 @@ lane_index lane_set::parked_lane(place_index place) {
 lane_index lane_set::choose(place_index place, const completion_set& before) {
   const lane_index newest = newest_tail(place, before);
   if (place != host_place && !machine_.has(backend::capability::runs_jobs)) {
-    unpark();
+    if (parked_ > 0) unpark();
     if (is_held_up(before)) return parked_lane(place);
   }
   return newest != no_lane ? newest : from_pool(place);
@@ -306,7 +315,9 @@ void lane_set::record(lane_index on) {
 // Without the mark, whoever waits for the lane sets one.
 void lane_set::mark_host_end(lane_index on) {
   (void)set_mark(on);
-  lanes_[on]->last_job = lanes_[on]->tail;
+  lane& marked = *lanes_[on];
+  if (marked.last_job == 0) noted_.push_back(on);
+  marked.last_job = marked.tail;
 }
 
 // What is in the lane of launches already comes before the whole stage.

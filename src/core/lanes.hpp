@@ -185,6 +185,7 @@ class lane_set {
   void park(lane_index which) noexcept;
   [[nodiscard]] bool is_unfinished(lane_index host, std::uint64_t up_to) const noexcept;
   [[nodiscard]] bool has_waits(lane_index of) const noexcept;
+  [[nodiscard]] bool has_noted_host_job() const noexcept;
   [[nodiscard]] bool is_held_up(completion what) const noexcept;
   [[nodiscard]] bool is_held_up(const completion_set& what) const noexcept;
   lane_index open(place_index place);
@@ -205,6 +206,8 @@ class lane_set {
   std::uint32_t first_launch_ = 0;  // the stage of the first of them
   std::vector<std::unique_ptr<lane>> lanes_;
   std::vector<place_pool> pools_;
+  std::vector<lane_index> noted_;  // host lanes whose ends were ever noted: see mark_host_end
+  std::size_t parked_ = 0;
   lane_counts counts_;
   bool has_caller_ = false;
   bool is_recorded_ = false;

@@ -154,11 +154,12 @@ data* context::register_data(const registration& what) {
   fresh->keep_alive = what.owner;
   fresh->home = place;
   fresh->instances.push_back({area.is_packed() ? place : user_place, what.block, 0, {}});
-  fresh->valid = place_bit(fresh->instances[0].place);
+  fresh->valid = place_set::of(fresh->instances[0].place);
   fresh->area = std::move(area);
   if (what.producer) order_behind(*fresh, *what.producer);
   order_behind_retired(*fresh);
   ranges_.add(*fresh);
+  has_sharing_ = has_sharing_ || !sharing.empty();
   join_sharing(*fresh, sharing);
   return add_data(std::move(fresh), what.symbol, what.site);
 }
@@ -219,7 +220,7 @@ void context::release_content(data& of, std::vector<std::shared_ptr<void>>& drop
     }
   }
   of.instances.clear();
-  of.valid = 0;
+  of.valid = {};
 }
 
 void context::let_go(data& what) noexcept {
@@ -438,6 +439,11 @@ void context::close(std::vector<std::shared_ptr<void>>& dropped) {
     if (!each->let_go) release_content(*each, dropped);
   }
   collect_retired(dropped);
+  close_lanes(dropped);
+}
+
+// Nobody needs the owners of buffers any more, nor anything of the machine's.
+void context::close_lanes(std::vector<std::shared_ptr<void>>& dropped) {
   for (retired& each : retired_)
     dropped.push_back(std::move(each.keep_alive));
   retired_.clear();

@@ -24,7 +24,7 @@ void context::abandon_content(data& of, std::vector<std::shared_ptr<void>>& drop
     dropped.push_back(std::move(of.keep_alive));
   }
   of.instances.clear();
-  of.valid = 0;
+  of.valid = {};
 }
 
 void context::finish_lost(lock& held, std::vector<std::shared_ptr<void>>& dropped) {
@@ -39,12 +39,7 @@ void context::finish_lost(lock& held, std::vector<std::shared_ptr<void>>& droppe
   for (data* each : all_data_) {
     if (!each->let_go) abandon_content(*each, dropped);
   }
-  for (retired& each : retired_)
-    dropped.push_back(std::move(each.keep_alive));
-  retired_.clear();
-  count_lanes();
-  give_back_resources();
-  phase_ = phase::finished;
+  close_lanes(dropped);
 }
 
 }  // namespace millstream::core

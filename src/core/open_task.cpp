@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/block_pool.hpp"
 #include "base/clock.hpp"
 #include "base/fork_guard.hpp"
 #include "base/text.hpp"
@@ -19,7 +20,11 @@ constexpr host_wait_text self_wait{"a task started",
 }  // namespace
 
 open_task::open_task(std::shared_ptr<context> in, source_site site)
-    : in_(std::move(in)), site_(site) {}
+    : in_(std::move(in)) {
+  plan_.site = site;
+}
+
+static_assert(sizeof(open_task) <= base::largest_pooled_block, "else each costs an allocation");
 
 open_task::~open_task() = default;
 
@@ -69,7 +74,7 @@ void open_task::set_kind(task_kind kind) {
 }
 
 task_spec open_task::spec() const noexcept {
-  return {kind_, place_, symbol_, site_, std::span<const task_dep>(deps_)};
+  return {kind_, place_, symbol_, plan_.site, std::span<const task_dep>(deps_)};
 }
 
 bool open_task::writes(const data& what) const noexcept {

@@ -96,7 +96,6 @@ class open_task {
   bool skipped_ = false;  // a described task with a poisoned input
   task_kind kind_ = task_kind::task;
   exec_place place_;
-  source_site site_;
   std::string symbol_;
   base::small_vector<task_dep, 8> deps_;
   plan plan_;

@@ -3,6 +3,8 @@
 /// devices from 0, the host -1, managed memory -2.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include <millstream/machine.hpp>
@@ -20,13 +22,36 @@ inline constexpr place_index managed_place = -2;
 /// Of a user's buffer that is not packed: no task works there.
 inline constexpr place_index user_place = -3;
 
-/// One bit for each place; 64 devices and the other places are more than 64 bits hold.
-__extension__ typedef unsigned __int128 place_set;
-static_assert(most_devices - user_place <= 128);
+/// A bit for each place. 64 devices and the other places are more than one word holds.
+class place_set {
+ public:
+  constexpr place_set() noexcept = default;
+  [[nodiscard]] static constexpr place_set of(place_index place) noexcept {
+    place_set one;
+    one.add(place);
+    return one;
+  }
+  [[nodiscard]] constexpr bool has(place_index place) const noexcept {
+    return (words_[word(place)] >> bit(place) & 1U) != 0;
+  }
+  constexpr void add(place_index place) noexcept {
+    words_[word(place)] |= std::uint64_t{1} << bit(place);
+  }
 
-[[nodiscard]] constexpr place_set place_bit(place_index place) noexcept {
-  return place_set{1} << static_cast<unsigned>(place - user_place);
-}
+ private:
+  static constexpr unsigned word_bits = 64;
+  static_assert(most_devices <= word_bits);
+  [[nodiscard]] static constexpr std::size_t word(place_index place) noexcept {
+    return place < 0 ? 1 : 0;
+  }
+  // Of the places that are no devices: from the top of their word downwards.
+  [[nodiscard]] static constexpr unsigned bit(place_index place) noexcept {
+    return static_cast<unsigned>(place) % word_bits;
+  }
+
+  std::array<std::uint64_t, 2> words_{};
+};
+
 [[nodiscard]] constexpr backend::memory_home home_of(place_index place) noexcept {
   return static_cast<backend::memory_home>(place);
 }

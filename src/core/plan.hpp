@@ -23,25 +23,27 @@ class data;
 struct access {
   data* what = nullptr;
   access_mode mode = access_mode::none;
+  bool placed = false;  // the user named the place
   place_index place = host_place;
-  bool placed = false;     // the user named the place
   bool attached = false;   // the instance was made for this task
   bool shared = false;     // not the user's wish: it shares bytes with a datum of the task
   bool inherited = false;  // shared, and what that datum reads was made by this one
-  void* address = nullptr;
-  std::uint64_t version = 0;   // the one it reads; it writes the next
-  place_set valid_before = 0;  // of the datum, in case the task does not begin after all
+  // Of the datum, in case the task does not begin after all.
   bool written_before = false;
+  place_set valid_before;
+  void* address = nullptr;
+  std::uint64_t version = 0;  // the one it reads; it writes the next
 };
+static_assert(sizeof(access) == 48, "each task has some");
 
 /// Lives on the stack of the submitting thread or inside an open task. The data
 /// are kept alive by the dependencies they come from.
 struct plan {
   std::uint64_t id = 0;  // 0 = not numbered yet
-  task_kind kind = task_kind::task;
   std::string_view symbol;
   source_site site;
   const char* reader = nullptr;  // no task, but a read by that call, "wait"
+  task_kind kind = task_kind::task;
   place_index exec = host_place;
   lane_index lane = no_lane;
   std::uint32_t stage = 0;  // of a recorded lane

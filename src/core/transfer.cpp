@@ -241,7 +241,7 @@ void context::write_back(data& of, bool guarded, bool recorded) {
                               copy_reason::write_back, 0, guarded ? &of.poison.word() : nullptr);
   home.ready.clear();
   home.ready.add(end);
-  of.valid |= place_bit(home.place);
+  of.valid.add(home.place);
   of.readers.add(end);
   if (guarded) hold_until(of, on_lane);
 }

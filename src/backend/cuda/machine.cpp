@@ -25,7 +25,8 @@ const std::string& machine_name() {
 
 class machine final : public backend::machine {
  public:
-  explicit machine(std::shared_ptr<machine_state> state) : state_(std::move(state)), host_(state_) {
+  explicit machine(std::shared_ptr<machine_state> state)
+      : backend::machine(state->lost), state_(std::move(state)), host_(state_) {
     for (const std::unique_ptr<device_state>& each : state_->devices) {
       devices_.push_back(
           std::make_unique<device>(std::shared_ptr<device_state>(state_, each.get())));
@@ -49,9 +50,6 @@ class machine final : public backend::machine {
   [[nodiscard]] result<int> device_of_stream(std::uint64_t native_stream) override;
   [[nodiscard]] result<int> home_of(const void* address) override;
 
-  [[nodiscard]] bool is_lost() const noexcept override {
-    return state_->lost.load(std::memory_order_acquire);
-  }
   [[nodiscard]] status loss() noexcept override;
 
   status register_memory(void* block, std::size_t bytes) override;
