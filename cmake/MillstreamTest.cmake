@@ -14,11 +14,18 @@
 # adds one more ctest entry for a program made above. In both, exit code 77 means "not available
 # here" and counts as skipped; TIMEOUT is in seconds (default 60), times 5 in a sanitizer build.
 #
+#   millstream_test_with_fake_cuda(unit_cuda)
+#
+# makes a test program that reads tests/fakes/cuda_driver/kernels.ptx build the look-alike driver,
+# and tells it where the sources are.
+#
 #   millstream_test_on_gpu(conformance EXECUTABLE conformance [ARGS --backend=cuda] [DEVICES 1]
-#                          [CHECK memcheck] [TIMEOUT 300] [ENVIRONMENT A=1])
+#                          [CHECK memcheck] [TIMEOUT 300] [ENVIRONMENT A=1]
+#                          [FILLS_MEMORY])
 #
 # adds an entry `gpu_conformance` of label `gpu` that runs the program on the real CUDA driver, with
 # CHECK under a tool of compute-sanitizer, and is skipped where that or DEVICES devices are missing.
+# Of those that say FILLS_MEMORY only one runs at a time.
 
 include_guard(GLOBAL)
 
@@ -67,8 +74,15 @@ function(millstream_test_run name)
   endif()
 endfunction()
 
+function(millstream_test_with_fake_cuda name)
+  target_compile_definitions(millstream_${name} PRIVATE
+    MILLSTREAM_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  add_dependencies(millstream_${name} millstream_fake_cuda)
+endfunction()
+
 function(millstream_test_on_gpu name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXECUTABLE;DEVICES;CHECK;TIMEOUT" "ARGS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "FILLS_MEMORY" "EXECUTABLE;DEVICES;CHECK;TIMEOUT"
+                        "ARGS;ENVIRONMENT")
   if(NOT MILLSTREAM_BACKEND_CUDA)
     return()
   endif()
@@ -88,7 +102,9 @@ function(millstream_test_on_gpu name)
   endif()
   add_test(NAME gpu_${name} COMMAND millstream_on_gpu ${wanted}
                                     $<TARGET_FILE:millstream_${arg_EXECUTABLE}> ${arg_ARGS})
-  # One at a time: some fill the memory of the device.
   set_tests_properties(gpu_${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
-                       LABELS gpu ENVIRONMENT "${arg_ENVIRONMENT}" RESOURCE_LOCK gpu)
+                       LABELS gpu ENVIRONMENT "${arg_ENVIRONMENT}")
+  if(arg_FILLS_MEMORY)
+    set_tests_properties(gpu_${name} PROPERTIES RESOURCE_LOCK gpu_memory)
+  endif()
 endfunction()

@@ -4,30 +4,21 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
+#include <string>
 
 namespace bench {
 namespace {
 
 namespace cuda = millstream::backend::cuda;
 
-/// One thread, one word. It has the name of a kernel of the look-alike driver, which runs its own.
-constexpr const char* kernel_text = R"(
-.version 6.0
-.target sm_60
-.address_size 64
-.visible .entry test_touch(.param .u64 where)
-{
-  .reg .b64 %p;
-  .reg .b32 %v;
-  ld.param.u64 %p, [where];
-  cvta.to.global.u64 %p, %p;
-  ld.global.u32 %v, [%p];
-  add.u32 %v, %v, 1;
-  st.global.u32 [%p], %v;
-  ret;
+std::string kernel_text() {
+  std::ifstream file(MILLSTREAM_BENCH_DIR "/touch.ptx");
+  if (!file) throw std::runtime_error("cannot read " MILLSTREAM_BENCH_DIR "/touch.ptx");
+  return {std::istreambuf_iterator<char>(file), {}};
 }
-)";
 
 }  // namespace
 
@@ -42,7 +33,8 @@ gpu::gpu(const std::string& library) {
   name_ = text.data();
   check(call()->cuDevicePrimaryCtxRetain(&context_, first), "retain the primary context");
   check(call()->cuCtxSetCurrent(context_), "make the context current");
-  check(call()->cuModuleLoadDataEx(&module_, kernel_text, 0, nullptr, nullptr), "load a kernel");
+  check(call()->cuModuleLoadDataEx(&module_, kernel_text().c_str(), 0, nullptr, nullptr),
+        "load a kernel");
   check(call()->cuModuleGetFunction(&kernel_, module_, "test_touch"), "find a kernel");
   stream_ = make_stream();
 }

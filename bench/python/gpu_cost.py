@@ -32,23 +32,7 @@ import numba_names
 
 Loop = Callable[[int], None]
 
-# The kernel adds one to a word. It has the name of one that the look-alike driver knows.
-KERNEL = b"""
-.version 6.0
-.target sm_60
-.address_size 64
-.visible .entry test_touch(.param .u64 where)
-{
-  .reg .b64 %p;
-  .reg .b32 %v;
-  ld.param.u64 %p, [where];
-  cvta.to.global.u64 %p, %p;
-  ld.global.u32 %v, [%p];
-  add.u32 %v, %v, 1;
-  st.global.u32 [%p], %v;
-  ret;
-}
-"""
+KERNEL = (Path(__file__).resolve().parent.parent / "touch.ptx").read_bytes()
 
 
 class Row(NamedTuple):

@@ -423,6 +423,7 @@ void context::add_open(const lock& held, open_task& task, const plan& of) {
     each.what->open.push_back(&task);
   if (is_recorded(of)) open_recorded_.push_back(&task);
   ++open_count_;
+  if (task.is_in_body()) ++open_in_bodies_;
 }
 
 void context::remove_open(const lock& held, open_task& task, const plan& of) noexcept {
@@ -437,6 +438,7 @@ void context::remove_open(const lock& held, open_task& task, const plan& of) noe
   }
   if (is_recorded(of)) std::erase(open_recorded_, &task);
   --open_count_;
+  if (task.is_in_body()) --open_in_bodies_;
   ++open_generation_;
   open_changed_.notify_all();
 }

@@ -285,7 +285,7 @@ class context : public std::enable_shared_from_this<context> {
 
   // pages.cpp
   [[nodiscard]] bool has_copies_by_pages() const noexcept;
-  [[nodiscard]] bool may_lock_pages(const data& what) const noexcept;
+  [[nodiscard]] bool may_lock_pages(const data& what, bool in_place) const noexcept;
   void lock_pages(lock& held, data& what);
   void lock_pages_of(lock& held, const plan& of);
   void await_unlocked_pages();
@@ -309,6 +309,7 @@ class context : public std::enable_shared_from_this<context> {
   void close(std::vector<std::shared_ptr<void>>& dropped);
   void close_lanes(std::vector<std::shared_ptr<void>>& dropped);
   void check_no_open_task() const;
+  void check_no_open_task_of_callers() const;
   void give_back_resources() noexcept;
   void count_lanes();
   void write_back_or_report(const lock& held, data& of);
@@ -324,6 +325,7 @@ class context : public std::enable_shared_from_this<context> {
   std::condition_variable open_changed_;
   std::atomic<std::uint64_t> open_generation_{0};  // changed under the mutex
   std::size_t open_count_ = 0;
+  std::size_t open_in_bodies_ = 0;  // of these
   phase phase_ = phase::live;
   std::uint64_t last_task_ = 0;
   std::uint64_t last_data_ = 0;

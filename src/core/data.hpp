@@ -116,9 +116,7 @@ class data {
     }
     return nullptr;
   }
-  [[nodiscard]] bool is_valid(place_index place) const noexcept {
-    return valid.has(place);
-  }
+  [[nodiscard]] bool is_valid(place_index place) const noexcept { return valid.has(place); }
   /// The place that has the memory of one of its instances.
   [[nodiscard]] place_index memory_of(place_index place) const noexcept {
     return place == user_place ? home : place;

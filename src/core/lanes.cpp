@@ -195,8 +195,9 @@ bool lane_set::has_noted_host_job() const noexcept {
 }
 
 bool lane_set::is_held_up(const completion_set& what) const noexcept {
-  return has_noted_host_job() && std::any_of(what.begin(), what.end(),
-                     [&](const completion& each) { return is_held_up(each); });
+  return has_noted_host_job() && std::any_of(what.begin(), what.end(), [&](const completion& each) {
+           return is_held_up(each);
+         });
 }
 
 // By what a lane waits for, not by its tail: a task that is open has not moved the tail yet.

@@ -25,8 +25,9 @@ bool context::has_copies_by_pages() const noexcept {
 // locked pages are several times as fast: it pays at the first copy. Only where the memory has an
 // owner, which keeps it until the locking was undone: a driver that believes another buffer at the
 // same address to be locked would copy from pages that are gone.
-bool context::may_lock_pages(const data& what) const noexcept {
-  return what.keep_alive != nullptr && !what.pages_asked && what.bytes >= least_locked_bytes &&
+bool context::may_lock_pages(const data& what, bool in_place) const noexcept {
+  return what.keep_alive != nullptr && !what.pages_asked &&
+         what.bytes >= (in_place ? 1 : least_locked_bytes) &&
          what.instances[0].place == host_place && has_copies_by_pages();
 }
 
@@ -49,13 +50,16 @@ void context::lock_pages(lock& held, data& what) {
   if (!what.let_go) what.keep_alive = std::move(unlocks);
 }
 
-// What a device reads is copied in, and what it writes will be copied home.
+// What a device reads is copied in, and what it writes will be copied home. Where it works in the
+// buffer itself, few GPUs can follow the address unless the pages are locked.
 void context::lock_pages_of(lock& held, const plan& of) {
   for (const access& each : of.accesses) {
     data& what = *each.what;
-    if (!what.registered || what.pages_asked || what.let_go || each.place < 0) continue;
-    if (writes(each.mode) || !what.is_valid(each.place)) {
-      if (may_lock_pages(what)) lock_pages(held, what);
+    if (!what.registered || what.pages_asked || what.let_go) continue;
+    const bool in_place = of.host_on_device && each.place == host_place;
+    if (each.place < 0 && !in_place) continue;
+    if (in_place || writes(each.mode) || !what.is_valid(each.place)) {
+      if (may_lock_pages(what, in_place)) lock_pages(held, what);
     }
   }
 }

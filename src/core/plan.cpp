@@ -71,9 +71,10 @@ void add(plan& to, const access& fresh) {
 }
 
 // A body may follow the address of an instance on another device; only copies see to it themselves.
-void let_reach(machine& on, const plan& of) {
+void let_reach(machine& on, plan& of) {
   if (of.exec < 0 || !on.has(backend::capability::values)) return;
   for (const access& each : of.accesses) {
+    if (each.place == host_place) of.host_on_device = true;
     if (each.place < 0 || each.place == of.exec || each.what->token) continue;
     const backend::status allowed = on.driver().enable_peer(of.exec, each.place);
     if (allowed.ok()) continue;

@@ -44,6 +44,7 @@ struct plan {
   source_site site;
   const char* reader = nullptr;  // no task, but a read by that call, "wait"
   task_kind kind = task_kind::task;
+  bool host_on_device = false;  // it runs on a device and uses host memory
   place_index exec = host_place;
   lane_index lane = no_lane;
   std::uint32_t stage = 0;  // of a recorded lane

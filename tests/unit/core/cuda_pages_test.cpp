@@ -26,8 +26,8 @@ class CudaPages : public testing::Test {
   [[nodiscard]] std::uint64_t unlocked() const {
     return calls("cuMemHostUnregister") - unlocked_before_;
   }
-  /// A device reads it twice and writes it. True once the owner has gone.
-  void use(std::size_t bytes, bool owned, std::atomic<bool>& gone) {
+  /// A device reads it twice and writes it, there or `at` a place. True once the owner has gone.
+  void use(std::size_t bytes, bool owned, std::atomic<bool>& gone, data_place at = {}) {
     auto buffer = std::make_shared<std::vector<std::byte>>(bytes);
     untyped_context ctx = open("cuda", 0);
     registration what;
@@ -42,7 +42,7 @@ class CudaPages : public testing::Test {
     untyped_data data = ctx.register_data(what);
     what.owner.reset();
     for (const access_mode mode : {access_mode::read, access_mode::read, access_mode::rw})
-      run(ctx, exec_place::device(0), {{data, mode, {}, {}}}, nothing);
+      run(ctx, exec_place::device(0), {{data, mode, at, {}}}, nothing);
     data = untyped_data();
     ctx.finish();
   }
@@ -69,6 +69,21 @@ TEST_F(CudaPages, ASmallBufferIsNotLocked) {
 TEST_F(CudaPages, ABufferWithoutAnOwnerIsNotLocked) {
   std::atomic<bool> gone{false};
   use(std::size_t{4} << 20U, /*owned=*/false, gone);
+  EXPECT_EQ(locked(), 0U);
+}
+
+// Few GPUs can follow the address of ordinary memory.
+TEST_F(CudaPages, AnyBufferIsLockedThatADeviceWorksIn) {
+  std::atomic<bool> gone{false};
+  use(1000, /*owned=*/true, gone, data_place::host());
+  EXPECT_TRUE(gone);
+  EXPECT_EQ(locked(), 1U);
+  EXPECT_EQ(unlocked(), 1U);
+}
+
+TEST_F(CudaPages, ABufferWithoutAnOwnerThatADeviceWorksInIsNotLocked) {
+  std::atomic<bool> gone{false};
+  use(1000, /*owned=*/false, gone, data_place::host());
   EXPECT_EQ(locked(), 0U);
 }
 
