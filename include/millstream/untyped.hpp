@@ -411,8 +411,9 @@ class MILLSTREAM_API untyped_context {
   /// included; writes back; lets go of the data. The second call does nothing. Does not look at
   /// failures. On a caller's stream it does not block: all that is queued there instead, and the
   /// user's buffers are held until the context is dropped and the stream has passed. Throws
-  /// error(usage) while a task is open and error(deadlock) from inside a body of this context, or a
-  /// listener where notices are left, before anything changed.
+  /// error(usage) while a task is open, but for one that a body has open (a caller's stream: that
+  /// too), and error(deadlock) from inside a body of this context, or a listener where notices are
+  /// left, before anything changed.
   void finish();
   /// Blocks until what was submitted so far, and what that submits, has ended. Throws
   /// error(deadlock) from inside a body of this context.

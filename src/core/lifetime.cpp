@@ -318,6 +318,11 @@ void context::check_no_open_task() const {
   throw error(errc::usage, "finalize was called while a task is open; end it first");
 }
 
+// Those that a body has open end with it, so they are waited for.
+void context::check_no_open_task_of_callers() const {
+  if (open_count_ > open_in_bodies_) check_no_open_task();
+}
+
 void context::finish() {
   check_process();
   if (current_job().owner == this) {
@@ -354,7 +359,7 @@ void context::finish_held(lock& held, std::vector<std::shared_ptr<void>>& droppe
     return;
   }
   if (phase_ == phase::live) {
-    check_no_open_task();
+    check_no_open_task_of_callers();
     if (is_lost()) throw loss_error(held);
     check_may_await_notices();
     drain_all(held);

@@ -10,6 +10,7 @@
 #include "base/fork_guard.hpp"
 #include "base/text.hpp"
 #include "core/task_job.hpp"
+#include "core/wait_graph.hpp"
 
 namespace millstream::core {
 namespace {
@@ -19,8 +20,7 @@ constexpr host_wait_text self_wait{"a task started",
 
 }  // namespace
 
-open_task::open_task(std::shared_ptr<context> in, source_site site)
-    : in_(std::move(in)) {
+open_task::open_task(std::shared_ptr<context> in, source_site site) : in_(std::move(in)) {
   plan_.site = site;
 }
 
@@ -148,6 +148,7 @@ failed_task* open_task::await_inputs(context::lock& held, const completion_set& 
 void open_task::begin(const context::lock& held) {
   in_->begin_body(held, plan_);
   thread_ = std::this_thread::get_id();
+  in_body_ = current_job().owner == in_.get();
   phase_ = phase::open;
   in_->add_open(held, *this, plan_);
   in_->report(plan_);

@@ -63,6 +63,8 @@ class open_task {
   [[nodiscard]] const plan& started() const noexcept { return plan_; }
   [[nodiscard]] body_call call_on(std::uint64_t queue) const noexcept;
   [[nodiscard]] std::thread::id thread() const noexcept { return thread_; }
+  /// A body of the same context, which has to end first, started it.
+  [[nodiscard]] bool is_in_body() const noexcept { return in_body_; }
   [[nodiscard]] bool writes(const data& what) const noexcept;
   [[nodiscard]] std::string full_name() const { return plan_.full_name(); }
 
@@ -94,6 +96,7 @@ class open_task {
   phase phase_ = phase::setup;
   bool in_caller_ = false;
   bool skipped_ = false;  // a described task with a poisoned input
+  bool in_body_ = false;
   task_kind kind_ = task_kind::task;
   exec_place place_;
   std::string symbol_;

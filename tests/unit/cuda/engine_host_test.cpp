@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Host functions beside a device: they use it themselves, devices wait for them, and their
 /// failures become known late. Every test holds on a real driver, too.
+#include <atomic>
 #include <set>
 #include <stdexcept>
 #include <thread>
+
+#include <millstream/hooks.hpp>
 
 #include "tests/unit/cuda/engine_test.hpp"
 
@@ -11,6 +14,13 @@ namespace millstream::test {
 namespace {
 
 const exec_place device = exec_place::device(0);
+
+std::atomic<gate*> g_blocks{nullptr};
+
+void* open_blocks() noexcept {
+  if (gate* const waited_for = g_blocks.exchange(nullptr)) waited_for->open();
+  return nullptr;
+}
 
 /// A word for each of many host functions, page-locked. Made and freed while nothing runs: freeing
 /// waits for the whole device, and thereby for streams that wait for host functions.
@@ -238,6 +248,30 @@ TEST_F(EngineHost, ABodySubmitsForADeviceWhatComesAfterALaterHostFunction) {
   begin.open();
   on_.finish();
   EXPECT_TRUE(on_.take_failures().empty());
+}
+
+// The body has its task open until finish blocks.
+TEST_F(EngineHost, FinishWaitsForTheTaskThatABodyHasOpen) {
+  gate opened;
+  gate blocks;
+  const untyped_data x = on_.make_data(sizeof(std::uint32_t));
+  run(
+      on_, exec_place::host(), {},
+      [&, wait = blocks.waiter()](const body_call&) {
+        untyped_task task(on_, {});
+        task.add_dep(x.write());
+        task.set_place(device);
+        task.start();
+        opened.open();
+        wait();
+        task.end();
+      },
+      {}, task_kind::host_launch);
+  opened.hold();
+  g_blocks = &blocks;
+  set_blocking_hooks({.enter = open_blocks, .leave = nullptr, .interrupted = nullptr});
+  EXPECT_EQ(thrown([this] { on_.finish(); }), errc::ok);
+  set_blocking_hooks({});
 }
 
 TEST_F(EngineHost, AFailurePoisonsWhatADeviceDerivedFromIt) {
