@@ -26,7 +26,8 @@ class executable_graph {
   virtual ~executable_graph() = default;
   /// Queues all nodes on `on`, whose later work comes after them. Returns at once. Two launches of
   /// one executable never overlap, on whatever queues. Each launch calls exactly one of `run` and
-  /// `discard` of each of its jobs, exactly once; one that fails calls none.
+  /// `discard` of each of its jobs, exactly once; one that fails calls none. `unsupported` on a
+  /// queue that is being recorded.
   virtual status launch(queue& on) = 0;
   /// An estimate of the memory that it keeps.
   [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;

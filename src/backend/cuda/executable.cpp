@@ -114,18 +114,16 @@ status executable::launch(backend::queue& on) {
     }
     auto captured = native->is_capturing();
     if (!captured) return captured.take_status();
+    if (captured.value()) {
+      return {errc::unsupported,
+              base::cat(on_->who(),
+                        " cannot launch a graph on a stream that is being captured: the driver "
+                        "refuses it; launch it after the capture, or record into an immediate "
+                        "context")};
+    }
     const context_guard in(on_->api(), native->on.context());
-    return captured.value() ? launch_captured(native->raw) : launch_now(native->raw);
+    return launch_now(native->raw);
   });
-}
-
-status executable::launch_captured(abi::stream on) {
-  status added =
-      on_->check("make a graph a part of another one", on_->api()->cuGraphLaunch(raw_, on));
-  if (!added) return added;
-  for (host_call* const each : calls_)
-    each->expect_for_ever();
-  return {};
 }
 
 status executable::launch_now(abi::stream on) {

@@ -25,7 +25,6 @@ class executable final : public executable_graph {
   status update(abi::graph from, const host_calls& calls);
 
  private:
-  status launch_captured(abi::stream on);
   status launch_now(abi::stream on);
 
   const std::shared_ptr<device_state> on_;

@@ -89,10 +89,6 @@ void host_call::unexpect() noexcept {
   if (claim()) drop();
 }
 
-void host_call::expect_for_ever() noexcept {
-  if (!for_ever_.exchange(true)) hold();
-}
-
 bool host_call::claim() noexcept {
   std::uint32_t now = expected_.load(std::memory_order_relaxed);
   while (now > 0 && !expected_.compare_exchange_weak(now, now - 1, std::memory_order_acq_rel)) {
@@ -120,12 +116,9 @@ void host_call::carry_out() noexcept {
 
 void host_call::run(void* of) noexcept {
   auto* const self = static_cast<host_call*>(of);
-  if (self->claim()) {
-    self->carry_out();
-    self->drop();
-  } else if (self->for_ever_.load(std::memory_order_relaxed)) {
-    self->carry_out();
-  }
+  if (!self->claim()) return;
+  self->carry_out();
+  self->drop();
 }
 
 host_calls::~host_calls() {

@@ -49,8 +49,6 @@ class host_call {
   void expect() noexcept;
   /// The launch was refused.
   void unexpect() noexcept;
-  /// A graph of somebody else has it, and calls it as often as that one is launched.
-  void expect_for_ever() noexcept;
   /// The device is lost: the driver may or may not call what is expected. The jobs are discarded.
   void give_up() noexcept;
 
@@ -66,7 +64,6 @@ class host_call {
   const work what_;
   std::atomic<std::uint32_t> holders_{1};
   std::atomic<std::uint32_t> expected_{0};
-  std::atomic<bool> for_ever_{false};
 };
 
 /// Holds calls.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Entry points: ours and those of others.
-#include <algorithm>
 #include <utility>
 
 #include "backend/cuda/program.hpp"
@@ -59,15 +58,22 @@ kernel::kernel(device_state& on, program* of, std::string name, abi::function en
       entry_(entry),
       parameters_(ask_parameters(on.api(), entry)) {}
 
-// A handle may come again when its kernel was unloaded.
-bool kernel::is(const driver& api, abi::function entry) const {
-  if (entry != entry_ || name_of(api, entry) != name_) return false;
-  const auto now = ask_parameters(api, entry);
-  if (now.has_value() != parameters_.has_value()) return false;
-  return !now || std::ranges::equal(*now, *parameters_,
-                                    [](const kernel_parameter& a, const kernel_parameter& b) {
-                                      return a.offset == b.offset && a.bytes == b.bytes;
-                                    });
+// A handle may come again when its kernel was unloaded. The last parameter and that it is the last
+// tell the size of the argument block, by two calls that look things up: this is asked at each
+// launch.
+bool kernel::takes_the_same(const driver& api) const {
+  if (!parameters_) return true;
+  kernel_parameter now;
+  if (!parameters_->empty()) {
+    const kernel_parameter& last = parameters_->back();
+    const abi::result answer =
+        api->cuFuncGetParamInfo(entry_, parameters_->size() - 1, &now.offset, &now.bytes);
+    if (answer != abi::result::success || now.offset != last.offset || now.bytes != last.bytes) {
+      return false;
+    }
+  }
+  return api->cuFuncGetParamInfo(entry_, parameters_->size(), &now.offset, &now.bytes) ==
+         abi::result::invalid_value;
 }
 
 status kernel::check(const device_state& on, const launch_request& request) const {
@@ -104,10 +110,15 @@ result<backend::kernel*> adopted_kernels::adopt(device_state& on, std::uint64_t 
   }
   const std::scoped_lock hold(mutex_);
   std::unique_ptr<kernel>& known = kernels_[native];
+  const bool is_function =
+      known != nullptr && known->entry() == reinterpret_cast<abi::function>(native);
+  if (is_function && known->takes_the_same(on.api())) {
+    return static_cast<backend::kernel*>(known.get());
+  }
   const context_guard in(on.api(), on.context());
   const relaxed_capture allowed(on.api());
   const abi::function entry = function_of(on.api(), native);
-  if (known == nullptr || !known->is(on.api(), entry)) {
+  if (known == nullptr || known->entry() != entry || !known->takes_the_same(on.api())) {
     if (known != nullptr) gone_.push_back(std::move(known));
     known = std::make_unique<kernel>(on, nullptr, name_of(on.api(), entry), entry);
   }

@@ -30,8 +30,8 @@ class kernel final : public backend::kernel {
     return parameters_ ? &*parameters_ : nullptr;
   }
   [[nodiscard]] abi::function entry() const noexcept { return entry_; }
-  /// Whether `entry` is still the kernel that this was made for.
-  [[nodiscard]] bool is(const driver& api, abi::function entry) const;
+  /// Whether the entry point still takes the arguments that were asked for when this was made.
+  [[nodiscard]] bool takes_the_same(const driver& api) const;
   /// Where it runs.
   [[nodiscard]] abi::context context() const noexcept { return context_; }
   /// `invalid_value` for other arguments than it takes, and where it is launched on another device.

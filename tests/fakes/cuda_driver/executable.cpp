@@ -138,18 +138,11 @@ result cuGraphExecUpdate(call& in, executable_graph target, graph from, graph_up
   return result::success;
 }
 
-/// In a stream that is captured, a child graph with the nodes as they are now.
+/// Refused for a stream that is captured, as the real driver was seen to do.
 result cuGraphLaunch(call& in, executable_graph what, stream on) {
   const auto found = executable_of(in, what);
   const stream_ptr here = in.at(on);
-  if (here->capture != nullptr) {
-    require(!owns_memory(*found->body), result::not_supported);
-    node_work work;
-    work.type = node_type::child;
-    work.child = found->body;
-    record_node(in, here, std::move(work));
-    return result::success;
-  }
+  require(here->capture == nullptr, result::stream_capture_unsupported);
   op_ptr start;
   issue(in, here, node_type::empty, [&] {
     start = make_operation("graph start", here->owner, nullptr);
