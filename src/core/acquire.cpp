@@ -299,7 +299,9 @@ void context::start_once(lock& held, plan& of, bool in_caller, completion_set& t
   check_live(held, of.call());
   do {
     wait_for_open_tasks(held, of);
-  } while ((has_sharing_ && add_shared(of)) || break_stage(held, of, in_caller));
+  } while (
+      (has_sharing_ && add_shared(of)) || break_stage(held, of, in_caller) ||
+      (is_to_be_recorded(of, in_caller) && !records_body_only(of) && await_recorder(held, of)));
   check_contents(of);
   if (of.id == 0) {
     of.id = ++last_task_;

@@ -127,8 +127,16 @@ class context : public std::enable_shared_from_this<context> {
   /// For tasks whose bodies issue work by themselves: recorded, what they issue from now on
   /// becomes nodes. Throws as `start` if memory or the machine fails.
   void begin_body(const lock& held, const plan& of);
-  /// The reason why it could not be recorded, or null.
-  [[nodiscard]] std::exception_ptr end_body(const lock& held, const plan& of);
+  /// Why a body could not be recorded, if so; `reported` = as a failure of the context, too.
+  struct unrecorded {
+    std::exception_ptr why;
+    bool reported = false;
+  };
+  [[nodiscard]] unrecorded end_body(lock& held, const plan& of);
+  /// Before something is recorded that is no body: blocks while a body of another thread is
+  /// captured into the same graph. True if it blocked. Unlocks meanwhile. Throws as
+  /// wait_for_open_tasks.
+  bool await_recorder(lock& held, const plan& of);
   /// Where the task's work ends; advances its lane.
   [[nodiscard]] completion end_of(const lock& held, const plan& of);
   /// Whether the stage it was recorded in was lost since.
@@ -235,6 +243,16 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] bool is_to_be_recorded(const plan& of, bool in_caller) const noexcept;
   /// Closes the stage for a task that does not, if it uses what the stage does.
   bool break_stage(lock& held, const plan& of, bool in_caller);
+  /// Whether nothing but what its body issues is recorded for the task.
+  [[nodiscard]] bool records_body_only(const plan& of) const noexcept;
+  [[nodiscard]] unrecorded lose_body(const lock& held, const plan& of, const error& broken,
+                                     bool beside);
+  [[nodiscard]] bool is_recorder_busy() const noexcept {
+    return lanes_.recording() != nullptr && lanes_.recording()->is_busy();
+  }
+  void write_back_postponed(const lock& held);
+  void await_postponed(lock& held);
+  void drop_postponed(std::vector<std::shared_ptr<void>>& dropped);
   void launch_stage(lock& held);
   void lose_stage(const lock& held, const std::exception_ptr& cause, const std::string& task);
   [[nodiscard]] recording_stats recording_counts() const;
@@ -350,6 +368,7 @@ class context : public std::enable_shared_from_this<context> {
   const bool can_be_lost_ = on().driver().can_be_lost();
   recent_tasks recent_;  // where that can be
   std::vector<open_task*> open_recorded_;
+  std::vector<data*> postponed_;  // let go while nothing could be recorded; a reference each
   kept_stage present_;
   std::uint64_t stage_breaks_ = 0;
   std::deque<kept_stage> stages_;  // launched, not known to have ended

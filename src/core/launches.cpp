@@ -239,7 +239,12 @@ void open_task::end_described() {
   if (failed) std::rethrow_exception(failed);
 }
 
-std::exception_ptr open_task::issue(const context::lock& held, launch_list* launches) {
+std::exception_ptr open_task::issue(context::lock& held, launch_list* launches) {
+  try {
+    if (launches != nullptr && in_->is_recorded(plan_)) in_->await_recorder(held, plan_);
+  } catch (const error&) {
+    return std::current_exception();
+  }
   if (launches == nullptr || in_->is_stale(plan_)) return {};  // `finish` says so
   backend::status queued = launches->issue(in_->lanes(held), plan_.lane);
   if (queued.ok()) return {};

@@ -136,8 +136,9 @@ data* context::register_data(const registration& what) {
   strided area = strided_of(what);
   const bool readonly = what.readonly || repeats_a_byte(area);
   std::vector<std::shared_ptr<void>> dropped;
-  const lock held(mutex_);
+  lock held(mutex_);
   check_live(held, "logical_data");
+  await_postponed(held);
   collect_retired(dropped);
   if (data* same = what.bytes > 0 ? ranges_.find_same(area, readonly) : nullptr) {
     if (what.producer) order_behind(*same, *what.producer);
@@ -232,6 +233,10 @@ void context::let_go(data& what) noexcept {
     const lock held(mutex_);
     if (phase_ == phase::live && !what.let_go && is_lost()) {
       abandon_content(what, dropped);
+    } else if (phase_ == phase::live && !what.let_go && is_recorder_busy()) {
+      what.poison.watch(what.version);
+      what.add_reference();
+      postponed_.push_back(&what);
     } else if (phase_ == phase::live && !what.let_go) {
       what.poison.watch(what.version);
       if (what.registered) write_back_or_report(held, what);
@@ -395,6 +400,7 @@ void context::finish_on_stream(lock& held) {
     kept_.push_back(std::move(each.keep_alive));
   retired_.clear();
   kept_.push_back(std::make_shared<std::deque<kept_stage>>(std::exchange(stages_, {})));
+  drop_postponed(kept_);
   pools_.trim_all();
   join_into_caller(held);
   keep_until_passed();
@@ -453,6 +459,7 @@ void context::close_lanes(std::vector<std::shared_ptr<void>>& dropped) {
     dropped.push_back(std::move(each.keep_alive));
   retired_.clear();
   dropped.push_back(std::make_shared<std::deque<kept_stage>>(std::exchange(stages_, {})));
+  drop_postponed(dropped);
   count_lanes();
   give_back_resources();
   phase_ = phase::finished;
@@ -460,13 +467,17 @@ void context::close_lanes(std::vector<std::shared_ptr<void>>& dropped) {
 
 void context::abandon() noexcept {
   if (base::forked_child()) return;
+  std::vector<data*> postponed;
   {
     const lock held(mutex_);
     if (phase_ == phase::live) {
       phase_ = phase::abandoned;
       lanes_.give_up_stage();
+      postponed.swap(postponed_);
     }
   }
+  for (data* each : postponed)
+    each->drop_reference();
   drain_retired();
 }
 

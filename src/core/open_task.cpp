@@ -197,9 +197,9 @@ void open_task::open_skipped() {
 }
 
 void open_task::finish(context::lock& held, std::exception_ptr failed, bool known) {
-  if (auto unrecorded = in_->end_body(held, plan_); unrecorded && !failed) {
-    failed = std::move(unrecorded);
-    known = true;  // it was reported with its stage
+  if (context::unrecorded lost = in_->end_body(held, plan_); lost.why && !failed) {
+    failed = std::move(lost.why);
+    known = lost.reported;
   }
   in_->publish(held, plan_, ended_at(held));
   const outcome how = failed ? outcome::failed : outcome::done;

@@ -89,7 +89,7 @@ class open_task {
   void check_described() const;
   [[nodiscard]] bool launches_kernels() const noexcept;
   void end_described();
-  [[nodiscard]] std::exception_ptr issue(const context::lock& held, launch_list* launches);
+  [[nodiscard]] std::exception_ptr issue(context::lock& held, launch_list* launches);
   [[nodiscard]] std::exception_ptr queue_calls(context::lock& held, body_ptr& calls);
 
   const std::shared_ptr<context> in_;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include <millstream/untyped.hpp>
 
@@ -46,8 +47,20 @@ class recorder {
   /// From now on what is issued to the lane's stream is recorded (`queue(lane).handle()`, until
   /// `end_body`). Any number of lanes of any threads may do that at once.
   virtual void begin_body(lane_index lane) = 0;
-  /// Throws if something in the body could not be recorded: then the stage is lost.
+  /// Throws if something in the body could not be recorded: then the stage is lost, unless the body
+  /// is captured beside it.
   virtual void end_body(lane_index lane) = 0;
+  /// The thread that issues work which becomes nodes of the stage, without the context's lock; none
+  /// if no body is open. Another one may record nothing then but bodies, which are captured beside
+  /// the stage.
+  [[nodiscard]] virtual std::thread::id user() const noexcept = 0;
+  [[nodiscard]] bool is_busy() const noexcept {
+    const std::thread::id by = user();
+    return by != std::thread::id() && by != std::this_thread::get_id();
+  }
+  [[nodiscard]] virtual bool is_beside(lane_index lane) const noexcept = 0;
+  /// Puts such a body into the stage, after its end.
+  virtual void join_body(lane_index lane) = 0;
 
   /// Queues what was recorded on `on`, and begins the next stage, also if that fails: then no job
   /// of the stage will run, all were discarded.

@@ -101,26 +101,87 @@ void context::begin_body(const lock& held, const plan& of) {
   }
 }
 
-// A body that cannot be recorded spoils the graph, and with it the stage.
-std::exception_ptr context::end_body(const lock& held, const plan& of) {
-  if (is_stale(of)) {
-    return std::make_exception_ptr(
-        error(errc::device, base::cat("the recording that ", of.full_name(),
-                                      " was a part of was lost before the task ended")));
+bool context::records_body_only(const plan& of) const noexcept {
+  return of.kind != task_kind::cuda_kernel && of.kind != task_kind::fill &&
+         std::none_of(of.accesses.begin(), of.accesses.end(),
+                      [](const access& each) { return copies_in(each); });
+}
+
+bool context::await_recorder(lock& held, const plan& of) {
+  bool waited = false;
+  while (lanes_.recording() != nullptr && lanes_.recording()->is_busy()) {
+    await_open_change(held, {lanes_.recording()->user()},
+                      base::cat(of.full_name(),
+                                " would wait for a body that another thread records and that "
+                                "waits for this thread; end the open task of this thread first"),
+                      of.call());
+    waited = true;
   }
-  if (!is_body_captured(of)) return nullptr;
+  return waited;
+}
+
+// A body that cannot be recorded spoils the graph, and with it the stage; one beside it only
+// itself.
+context::unrecorded context::end_body(lock& held, const plan& of) {
+  if (is_stale(of)) {
+    return {std::make_exception_ptr(
+                error(errc::device, base::cat("the recording that ", of.full_name(),
+                                              " was a part of was lost before the task ended"))),
+            true};
+  }
+  if (!is_body_captured(of)) return {};
+  const bool beside = lanes_.recording()->is_beside(of.lane);
   try {
     lanes_.recording()->end_body(of.lane);
-    return nullptr;
+    if (!beside) return {};
+    await_recorder(held, of);
+    if (is_stale(of)) return end_body(held, of);
+    lanes_.recording()->join_body(of.lane);
+    return {};
   } catch (const error& broken) {
-    const auto named = std::make_exception_ptr(
-        error(broken.code(), base::cat(of.full_name(), " could not be recorded: ", broken.what(),
-                                       "; make such calls before the task, or submit it to an "
-                                       "immediate context")));
-    lanes_.give_up_stage();
-    lose_stage(held, named, of.name());
-    return named;
+    return lose_body(held, of, broken, beside);
   }
+}
+
+context::unrecorded context::lose_body(const lock& held, const plan& of, const error& broken,
+                                       bool beside) {
+  const auto named = std::make_exception_ptr(
+      error(broken.code(), base::cat(of.full_name(), " could not be recorded: ", broken.what(),
+                                     "; make such calls before the task, or submit it to an "
+                                     "immediate context")));
+  if (beside) return {named, false};
+  lanes_.give_up_stage();
+  lose_stage(held, named, of.name());
+  return {named, true};
+}
+
+// Data that were let go while another thread's body was being captured.
+void context::write_back_postponed(const lock& held) {
+  for (data* each : postponed_) {
+    data& gone = *each;
+    if (gone.registered) write_back_or_report(held, gone);
+    release_content(gone, present_.owners);
+  }
+  drop_postponed(present_.owners);
+}
+
+// Before a buffer is registered that such data may still be written back to.
+void context::await_postponed(lock& held) {
+  while (!postponed_.empty()) {
+    if (!is_recorder_busy()) {
+      write_back_postponed(held);
+      continue;
+    }
+    await_open_change(held, {lanes_.recording()->user()},
+                      "logical_data would wait for a body that another thread records and that "
+                      "waits for this thread; end the open task of this thread first",
+                      "logical_data");
+  }
+}
+
+void context::drop_postponed(std::vector<std::shared_ptr<void>>& dropped) {
+  for (data* each : std::exchange(postponed_, {}))
+    dropped.emplace_back(each, [](data* gone) { gone->drop_reference(); });
 }
 
 completion context::end_of(const lock& held, const plan& of) {
@@ -159,9 +220,11 @@ bool context::await_recorded_tasks(lock& held, const char* call) {
 }
 
 bool context::close_stage(lock& held, const char* call) {
-  if (lanes_.recording() == nullptr || lanes_.recording()->is_empty()) return false;
+  if (lanes_.recording() == nullptr) return false;
+  if (lanes_.recording()->is_empty()) return false;
   while (!lanes_.recording()->is_empty()) {
     if (await_recorded_tasks(held, call)) continue;
+    write_back_postponed(held);
     const std::uint64_t ends = on().host_end_count();
     try {
       launch_stage(held);

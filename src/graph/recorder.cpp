@@ -114,10 +114,17 @@ backend::node_span recorder::predecessors(core::lane_index lane) noexcept {
   return queue_.predecessors();
 }
 
-bool recorder::is_open_elsewhere() const noexcept {
-  return std::any_of(streams_.begin(), streams_.end(), [](const body_stream& each) {
-    return each.is_open && each.thread != std::this_thread::get_id();
+// A graph has one user at a time, and an open body uses it without any lock of ours.
+std::thread::id recorder::user() const noexcept {
+  const auto found = std::find_if(streams_.begin(), streams_.end(), [](const body_stream& each) {
+    return each.is_open && each.beside == nullptr;
   });
+  return found == streams_.end() ? std::thread::id() : found->thread;
+}
+
+bool recorder::is_beside(core::lane_index lane) const noexcept {
+  const std::size_t through = at(lane).body;
+  return through != no_stream && streams_[through].beside != nullptr;
 }
 
 std::size_t recorder::take_stream(core::place_index place) {
@@ -132,7 +139,7 @@ void recorder::begin_body(core::lane_index lane) {
   recorded_lane& captured = at(lane);
   const std::size_t chosen = take_stream(captured.place);
   body_stream& through = streams_[chosen];
-  if (is_open_elsewhere()) {
+  if (is_busy()) {
     auto beside = value_of(machine_.at(captured.place).make_graph());
     core::check(beside->begin_body(*through.lease.queue, {}));
     through.beside = std::move(beside);
@@ -149,15 +156,9 @@ void recorder::end_body(core::lane_index lane) {
   body_stream& through = streams_[std::exchange(captured.body, no_stream)];
   through.is_open = false;
   backend::node_list last;
-  if (const auto beside = std::move(through.beside)) {
+  if (auto beside = std::move(through.beside)) {
     core::check(beside->end_body(*through.lease.queue, last));
-    if (beside->node_count() == 0) return;
-    const backend::graph_node child = value_of(graph_->add_child(*beside, predecessors(lane)));
-    captured.ends.clear();
-    captured.ends.push_back(child);
-    captured.before.clear();
-    drawing_.mix(beside->node_count());
-    ++stats_.child_graphs;
+    unjoined_.emplace_back(lane, std::move(beside));
     return;
   }
   core::check(graph_->end_body(*through.lease.queue, last));
@@ -165,6 +166,22 @@ void recorder::end_body(core::lane_index lane) {
   drawing_.mix(last.size());
   captured.ends = std::move(last);
   captured.before.clear();
+}
+
+void recorder::join_body(core::lane_index lane) {
+  const auto found = std::find_if(unjoined_.begin(), unjoined_.end(),
+                                  [&](const auto& each) { return each.first == lane; });
+  if (found == unjoined_.end()) return;
+  const std::unique_ptr<backend::graph> beside = std::move(found->second);
+  unjoined_.erase(found);
+  if (beside->node_count() == 0) return;
+  recorded_lane& captured = at(lane);
+  const backend::graph_node child = value_of(graph_->add_child(*beside, predecessors(lane)));
+  captured.ends.clear();
+  captured.ends.push_back(child);
+  captured.before.clear();
+  drawing_.mix(beside->node_count());
+  ++stats_.child_graphs;
 }
 
 shape recorder::present_shape() const noexcept {
@@ -212,6 +229,7 @@ void recorder::give_up() noexcept {
   if (graph_ == nullptr) return;
   for (backend::job* each : drawing_.jobs)
     each->discard();
+  unjoined_.clear();
   graph_.reset();
   end_stage();
 }

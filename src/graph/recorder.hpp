@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backend/graph.hpp"
@@ -35,6 +36,9 @@ class recorder final : public core::recorder {
 
   void begin_body(core::lane_index lane) override;
   void end_body(core::lane_index lane) override;
+  [[nodiscard]] std::thread::id user() const noexcept override;
+  [[nodiscard]] bool is_beside(core::lane_index lane) const noexcept override;
+  void join_body(core::lane_index lane) override;
 
   void launch(backend::queue& on) override;
   void give_up() noexcept override;
@@ -62,7 +66,6 @@ class recorder final : public core::recorder {
   void end_stage() noexcept;
   [[nodiscard]] backend::node_span predecessors(core::lane_index lane) noexcept;
   [[nodiscard]] std::size_t take_stream(core::place_index place);
-  [[nodiscard]] bool is_open_elsewhere() const noexcept;
   [[nodiscard]] std::unique_ptr<backend::executable_graph> make_executable(const shape& like);
   [[nodiscard]] shape present_shape() const noexcept;
 
@@ -77,6 +80,7 @@ class recorder final : public core::recorder {
   std::size_t lane_count_ = 0;
   std::vector<recorded_lane> lanes_;  // the first `lane_count_`; the others keep their room
   std::vector<body_stream> streams_;
+  std::vector<std::pair<core::lane_index, std::unique_ptr<backend::graph>>> unjoined_;
   std::uint64_t number_;  // of the queue that recorded tasks see where nothing is captured
   recording_stats stats_;
 };

@@ -115,6 +115,8 @@ def test_a_changed_shape_is_instantiated_anew_a28(ctx, driver, x):
 def test_two_threads_record_into_one_context(ctx, driver, any_order):
     arrays = [np.ones(COUNT), np.ones(COUNT)]
     data = [ctx.logical_data(each) for each in arrays]
+    for each in data:  # a task that needs a copy waits for bodies of others
+        scale(ctx, driver, each, 1)
     both_open = threading.Barrier(2, timeout=30)
     failed = []
 
