@@ -74,6 +74,7 @@ void begin(call& in, const stream_ptr& on, capture_mode mode, const graph_ptr& i
   made->graph_is_new = graph_is_new;
   made->origin = on;
   into->is_captured_into = true;
+  into->captured_by = in.thread.number;
   in.all.captures.emplace_back(made);
   add_member(*made, on, std::move(after), made);
 }

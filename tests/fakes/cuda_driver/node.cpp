@@ -7,8 +7,11 @@ namespace fake_cuda {
 
 namespace {
 
+// A graph has one user at a time: another thread captures into it whenever it likes, so that the
+// real driver was seen to crash here.
 result add(call& in, graph_node* made, const graph_ptr& into, const graph_node* after,
            std::size_t count, node_work work) {
+  require(!into->is_captured_into || into->captured_by == in.thread.number, result::illegal_state);
   *made = add_node(in, *into, std::move(work), nodes_of(in, *into, after, count))->handle;
   return result::success;
 }

@@ -122,6 +122,7 @@ struct node_list : std::vector<node_ptr> {
 struct graph_state {
   graph handle = nullptr;
   bool is_captured_into = false;
+  int captured_by = 0;  // the thread that began
   node_list nodes;
 };
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "tests/unit/fake_cuda/driver.hpp"
 
@@ -294,6 +295,9 @@ TEST_F(Graph, NodesAreAddedToAGraphThatIsCapturedInto) {
   graph_node beside = nullptr;
   OK(add_fill(&beside, into, {}, words + 4, 2));
   graph captured = nullptr;
+  std::thread([&] {
+    EXPECT_EQ(add_fill(&beside, into, {}, words + 4, 3), result::illegal_state);
+  }).join();
   OK(call.cuStreamEndCapture(origin, &captured));
   EXPECT_EQ(node_count(into), 2U);
 }
