@@ -197,9 +197,12 @@ std::unique_ptr<backend::executable_graph> recorder::make_executable(const shape
       ++stats_.updates;
       return used;
     }
-    if (updated.code() != errc::unsupported) core::check(std::move(updated));
-    ++stats_.refused_updates;
-    stats_.last_miss = base::cat("the machine refused the update: ", updated.text());
+    if (updated.code() == errc::unsupported) {
+      ++stats_.refused_updates;
+      stats_.last_miss = base::cat("the machine refused the update: ", updated.text());
+    } else {
+      core::check(std::move(updated));
+    }
   } else {
     stats_.last_miss = base::cat("no executable of this shape (", like.nodes, " nodes) was kept");
   }
