@@ -106,6 +106,16 @@ def test_contexts_with_one_handle_share_executables(host):
 
 
 @pytest.mark.host_devices
+def test_the_stream_of_a_recorded_task_can_be_waited_for(host):
+    streams = []
+    with stf.context(use_graph=True, machine=host) as ctx:
+        data = ctx.logical_data(np.zeros(2))
+        ctx.submit(lambda x: streams.append(stf.current_task().stream_ptr()), data.rw())
+    assert streams[0] != 0
+    stf.synchronize(streams[0])
+
+
+@pytest.mark.host_devices
 def test_host_functions_take_their_turn(host):
     seen = []
     with stf.context(use_graph=True, machine=host) as ctx:

@@ -346,8 +346,16 @@ completion lane_set::launch_of(std::uint32_t stage) const noexcept {
   return stage < first_launch_ ? completion{} : stage_launches_[stage - first_launch_];
 }
 
+// All stages are launched in one lane, on the device of the first task.
+lane_index lane_set::open_recorded(place_index place) {
+  if (launch_lane_ == no_lane) {
+    launch_lane_ = has_caller_ ? 0 : from_pool(std::max<place_index>(place, 0));
+    recorder_->show_queue(queue(launch_lane_).handle());
+  }
+  return recorder_->open(place);
+}
+
 completion lane_set::launch_stage() {
-  if (launch_lane_ == no_lane) launch_lane_ = has_caller_ ? 0 : from_pool(recorder_->home());
   if (!machine_.has(backend::capability::runs_jobs) && is_held_up(before_stage_)) {
     if (current_job().owner == nullptr && !is_notifier_thread()) throw held_back();
     park(launch_lane_);

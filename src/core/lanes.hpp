@@ -92,7 +92,7 @@ class lane_set {
   void record_with(std::unique_ptr<recorder> by) { recorder_ = std::move(by); }
   /// Null in an immediate context.
   [[nodiscard]] recorder* recording() const noexcept { return recorder_.get(); }
-  [[nodiscard]] lane_index open_recorded(place_index place) { return recorder_->open(place); }
+  [[nodiscard]] lane_index open_recorded(place_index place);
   /// What a recorded position has become: that of its stage's launch, or past if that stage was
   /// given up. Itself while the stage is recorded, and if it is not recorded.
   [[nodiscard]] completion settled(completion what) const noexcept {

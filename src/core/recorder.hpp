@@ -67,8 +67,9 @@ class recorder {
   virtual void launch(backend::queue& on) = 0;
   /// Discards what was recorded, and begins the next stage.
   virtual void give_up() noexcept = 0;
-  /// The device whose queue should launch the present stage.
-  [[nodiscard]] virtual place_index home() const noexcept = 0;
+  /// The number that lanes show as their queue's where nothing is captured: that of the queue which
+  /// launches the stages.
+  virtual void show_queue(std::uint64_t number) noexcept = 0;
 
   [[nodiscard]] virtual const recording_stats& stats() const noexcept = 0;
   /// The machine's picture of the stage launched last, or of the present one if none was.

@@ -6,7 +6,6 @@
 
 #include <millstream/error.hpp>
 
-#include "backend/queue_number.hpp"
 #include "base/fork_guard.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -26,10 +25,7 @@ Value value_of(backend::result<Value> answer) {
 }  // namespace
 
 recorder::recorder(core::machine& on, std::shared_ptr<executable_cache> cache)
-    : machine_(on),
-      cache_(std::move(cache)),
-      queue_(drawing_),
-      number_(backend::next_queue_number()) {
+    : machine_(on), cache_(std::move(cache)), queue_(drawing_) {
   if (!on.has(backend::capability::graphs)) {
     throw error(errc::unsupported, base::cat("machine ", base::quoted(on.name()),
                                              " has no graphs; open the context without use_graph"));
@@ -65,10 +61,6 @@ void recorder::end_stage() noexcept {
   drawing_.jobs.clear();
   drawing_.graph = nullptr;
   ++stage_;
-}
-
-core::place_index recorder::home() const noexcept {
-  return graph_place_;
 }
 
 core::lane_index recorder::open(core::place_index place) {

@@ -42,7 +42,7 @@ class recorder final : public core::recorder {
 
   void launch(backend::queue& on) override;
   void give_up() noexcept override;
-  [[nodiscard]] core::place_index home() const noexcept override;
+  void show_queue(std::uint64_t number) noexcept override { number_ = number; }
   [[nodiscard]] const recording_stats& stats() const noexcept override { return stats_; }
   [[nodiscard]] std::string native_dot() const override;
 
@@ -81,7 +81,7 @@ class recorder final : public core::recorder {
   std::vector<recorded_lane> lanes_;  // the first `lane_count_`; the others keep their room
   std::vector<body_stream> streams_;
   std::vector<std::pair<core::lane_index, std::unique_ptr<backend::graph>>> unjoined_;
-  std::uint64_t number_;  // of the queue that recorded tasks see where nothing is captured
+  std::uint64_t number_ = 0;  // of the queue that recorded tasks see where nothing is captured
   recording_stats stats_;
 };
 
