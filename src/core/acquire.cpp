@@ -72,7 +72,8 @@ void context::await_open_change(lock& held, const std::vector<std::thread::id>& 
                                 const std::string& text, const char* call) {
   const std::uint64_t seen = open_generation_;
   held.unlock();
-  {
+  // The caller may go on after an exception, with the lock.
+  try {
     const wait_registration registered({threads, &open_generation_, seen}, {}, text.c_str());
     const blocking_section blocking;
     for (bool changed = false; !changed;) {
@@ -85,6 +86,9 @@ void context::await_open_change(lock& held, const std::vector<std::thread::id>& 
         throw error(errc::interrupted, base::cat(call, " was interrupted before it began"));
       }
     }
+  } catch (...) {
+    held.lock();
+    throw;
   }
   held.lock();
   check_live(held, call);
