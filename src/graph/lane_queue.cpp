@@ -2,38 +2,9 @@
 #include "graph/lane_queue.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
-#include "base/block_pool.hpp"
-
 namespace millstream::graph {
-namespace {
-
-/// A fill of host memory, for machines whose graphs do not do that.
-class fill_job final : public backend::job {
- public:
-  static fill_job* make(const backend::fill_request& what) {
-    return new (base::take_block(sizeof(fill_job))) fill_job(what);
-  }
-  void run() noexcept override {
-    auto* const to = static_cast<std::byte*>(what_.to);
-    for (std::size_t at = 0; at < what_.bytes; at += what_.pattern_bytes)
-      std::memcpy(to + at, what_.pattern.data(), what_.pattern_bytes);
-    discard();
-  }
-  void discard() noexcept override {
-    this->~fill_job();
-    base::give_block(this, sizeof(fill_job));
-  }
-
- private:
-  explicit fill_job(const backend::fill_request& what) : what_(what) {}
-  ~fill_job() = default;
-  backend::fill_request what_;
-};
-
-}  // namespace
 
 void make_unique(backend::node_list& nodes) {
   if (nodes.size() < 2) return;
@@ -70,22 +41,13 @@ backend::status lane_queue::copy(const backend::copy_request& request) {
 }
 
 backend::status lane_queue::fill(const backend::fill_request& request) {
-  if (request.home == backend::memory_home::host && !into_.host_fills) {
-    fill_job* const job = fill_job::make(request);
-    backend::status added = run_at(*job, core::host_place);
-    if (!added) job->discard();
-    return added;
-  }
   into_.mix(request.pattern_bytes);
   return note(kind::fill, into_.graph->add_fill(request, predecessors()));
 }
 
 backend::status lane_queue::run(backend::job& work) {
-  return run_at(work, lane_->place);
-}
-
-backend::status lane_queue::run_at(backend::job& work, int device) {
-  backend::status added = note(kind::host, into_.graph->add_host(work, device, predecessors()));
+  backend::status added =
+      note(kind::host, into_.graph->add_host(work, lane_->place, predecessors()));
   if (added.ok()) into_.jobs.push_back(&work);
   return added;
 }

@@ -24,7 +24,6 @@ struct recorded_lane {
 struct drawing {
   backend::graph* graph = nullptr;
   std::uint64_t hash = 0;
-  bool host_fills = false;  ///< whether the machine's graphs fill host memory themselves
   std::vector<backend::job*> jobs;
   backend::node_list after;  // keeps its room from node to node
 
@@ -58,7 +57,6 @@ class lane_queue final : public backend::queue {
  private:
   enum class kind : std::uint8_t { copy = 1, fill, host, kernel };
   backend::status note(kind what, backend::result<backend::graph_node> made);
-  backend::status run_at(backend::job& work, int device);
 
   drawing& into_;
   recorded_lane* lane_ = nullptr;

@@ -30,7 +30,6 @@ recorder::recorder(core::machine& on, std::shared_ptr<executable_cache> cache)
     throw error(errc::unsupported, base::cat("machine ", base::quoted(on.name()),
                                              " has no graphs; open the context without use_graph"));
   }
-  drawing_.host_fills = on.has(backend::capability::runs_jobs);
 }
 
 recorder::~recorder() {

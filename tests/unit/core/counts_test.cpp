@@ -9,28 +9,10 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/core/engine.hpp"
-#include "tests/unit/core/heap_meter.hpp"
+#include "tests/unit/core/steady_cost.hpp"
 
 namespace millstream::test {
 namespace {
-
-using calls = std::map<std::string, std::uint64_t>;
-
-/// Makes the call often enough for pools and tables to have grown, then counts `times` calls.
-struct cost {
-  calls machine;
-  std::uint64_t heap = 0;
-};
-cost steady_cost(untyped_context& on, std::uint64_t times, const std::function<void()>& call) {
-  for (int i = 0; i < 2000; ++i)
-    call();
-  const call_meter meter(on.where());
-  const std::uint64_t before = heap_allocations();
-  for (std::uint64_t i = 0; i < times; ++i)
-    call();
-  const std::uint64_t after = heap_allocations();
-  return {meter.calls(), pools_are_off ? 0 : after - before};
-}
 
 TEST(NullCounts, ChainIssuesOnlyItsJobsAndAllocatesNothing) {
   untyped_context on = open("null", 1);

@@ -11,12 +11,10 @@
 #include <millstream/kernel.hpp>
 
 #include "tests/unit/core/engine.hpp"
-#include "tests/unit/core/heap_meter.hpp"
+#include "tests/unit/core/steady_cost.hpp"
 
 namespace millstream::test {
 namespace {
-
-using calls = std::map<std::string, std::uint64_t>;
 
 const device_kernel any_kernel(std::uint64_t{4096});
 
@@ -38,21 +36,6 @@ void launch(untyped_context& on, const std::vector<task_dep>& deps, int launches
     task.launch({&any_kernel, {.grid = 4, .block = 64}, arguments, nullptr});
   }
   task.end();
-}
-
-struct cost {
-  calls machine;
-  std::uint64_t heap = 0;
-};
-cost steady_cost(untyped_context& on, std::uint64_t times, const std::function<void()>& call) {
-  for (int i = 0; i < 2000; ++i)
-    call();
-  const call_meter meter(on.where());
-  const std::uint64_t before = heap_allocations();
-  for (std::uint64_t i = 0; i < times; ++i)
-    call();
-  const std::uint64_t after = heap_allocations();
-  return {meter.calls(), pools_are_off ? 0 : after - before};
 }
 
 TEST(LaunchCounts, ChainIssuesOnlyItsLaunches) {
