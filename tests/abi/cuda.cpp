@@ -430,6 +430,10 @@ MILLSTREAM_NUMBER(function_attribute::shared_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZ
 MILLSTREAM_NUMBER(function_attribute::max_dynamic_shared_bytes,
                   CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 
+MILLSTREAM_NUMBER(graph_memory_attribute::used_now, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT);
+MILLSTREAM_NUMBER(graph_memory_attribute::used_high, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH);
+MILLSTREAM_NUMBER(graph_memory_attribute::reserved_now, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT);
+MILLSTREAM_NUMBER(graph_memory_attribute::reserved_high, CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH);
 MILLSTREAM_NUMBER(pool_attribute::reuse_follow_event_dependencies,
                   CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES);
 MILLSTREAM_NUMBER(pool_attribute::reuse_allow_opportunistic,

@@ -210,6 +210,12 @@ enum class pool_attribute : std::uint32_t {
   reserved_bytes_now = 5,
   used_bytes_now = 7,
 };
+enum class graph_memory_attribute : std::uint32_t {
+  used_now = 0,
+  used_high = 1,
+  reserved_now = 2,
+  reserved_high = 3,
+};
 enum class allocation_type : std::uint32_t { unset = 0, pinned = 1 };
 enum class allocation_handle_type : std::uint32_t { none = 0 };
 enum class location_type : std::uint32_t {

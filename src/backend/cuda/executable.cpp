@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/executable.hpp"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "backend/cuda/queue.hpp"
 #include "backend/guarded.hpp"
@@ -62,8 +64,21 @@ const char* kind_of(const driver& api, abi::graph_node node) noexcept {
   return "foreign";
 }
 
+bool owns_memory(const driver& api, abi::graph of) {
+  std::vector<abi::graph_node> nodes(count_nodes(api, of));
+  std::size_t count = nodes.size();
+  if (count == 0) return false;
+  if (api->cuGraphGetNodes(of, nodes.data(), &count) != abi::result::success) return false;
+  return std::any_of(nodes.begin(), nodes.end(), [&](abi::graph_node each) {
+    auto type = abi::node_type::empty;
+    return api->cuGraphNodeGetType(each, &type) == abi::result::success &&
+           (type == abi::node_type::memory_allocation || type == abi::node_type::memory_free);
+  });
+}
+
 result<std::unique_ptr<executable>> executable::make(std::shared_ptr<device_state> on,
-                                                     abi::graph from, const host_calls& calls) {
+                                                     abi::graph from, const host_calls& calls,
+                                                     bool with_memory) {
   host_calls own(calls);
   const std::size_t nodes = count_nodes(on->api(), from);
   abi::executable_graph made = nullptr;
@@ -77,16 +92,17 @@ result<std::unique_ptr<executable>> executable::make(std::shared_ptr<device_stat
     status failed = on->check(base::cat("instantiate a graph of ", nodes, " nodes", where), answer);
     if (!failed) return failed;
   }
-  return std::make_unique<executable>(std::move(on), made, std::move(own), nodes);
+  return std::make_unique<executable>(std::move(on), made, std::move(own), nodes, with_memory);
 }
 
 executable::executable(std::shared_ptr<device_state> on, abi::executable_graph raw,
-                       host_calls calls, std::size_t nodes)
+                       host_calls calls, std::size_t nodes, bool with_memory)
     : on_(std::move(on)),
       alive_(on_->machine().live),
       raw_(raw),
       calls_(std::move(calls)),
-      nodes_(nodes) {}
+      nodes_(nodes),
+      with_memory_(with_memory) {}
 
 // The driver lets a launch on its way go on, so what it calls lives until then.
 executable::~executable() {
@@ -94,6 +110,10 @@ executable::~executable() {
   const context_guard in(on_->api(), on_->context());
   const relaxed_capture allowed(on_->api());
   on_->api()->cuGraphExecDestroy(raw_);
+  // The driver keeps it for other graphs; what a launch on its way needs, it keeps anyway.
+  if (with_memory_ && on_->api()->cuDeviceGraphMemTrim != nullptr) {
+    on_->api()->cuDeviceGraphMemTrim(on_->ordinal());
+  }
   if (!on_->machine().lost.load(std::memory_order_acquire) && on_->loss()) return;
   for (host_call* const each : calls_)
     each->give_up();
@@ -129,11 +149,16 @@ status executable::launch(backend::queue& on) {
 status executable::launch_now(abi::stream on) {
   for (host_call* const each : calls_)
     each->expect();
-  status launched = on_->check("launch a graph", on_->api()->cuGraphLaunch(raw_, on));
+  const abi::result answer = on_->api()->cuGraphLaunch(raw_, on);
+  status launched = on_->check("launch a graph", answer);
   if (launched) return {};
   for (host_call* const each : calls_)
     each->unexpect();
-  return launched;
+  if (!with_memory_ || answer != abi::result::invalid_value) return launched;
+  return {errc::usage,
+          base::cat(launched.text(),
+                    "; memory that a body allocated and did not free is still there from the "
+                    "launch before: free it in a body of the same graph")};
 }
 
 std::size_t executable::bytes() const noexcept {
@@ -141,6 +166,13 @@ std::size_t executable::bytes() const noexcept {
 }
 
 status executable::update(abi::graph from, const host_calls& calls) {
+  if (with_memory_) {
+    return {errc::unsupported,
+            base::cat(on_->who(),
+                      " cannot update an executable graph whose bodies allocate memory: its "
+                      "addresses belong to one graph; allocate before the recording, or "
+                      "instantiate a new one")};
+  }
   host_calls own(calls);
   abi::graph_update_info how{};
   const context_guard in(on_->api(), on_->context());

@@ -14,9 +14,10 @@ class executable final : public executable_graph {
  public:
   [[nodiscard]] static result<std::unique_ptr<executable>> make(std::shared_ptr<device_state> on,
                                                                 abi::graph from,
-                                                                const host_calls& calls);
+                                                                const host_calls& calls,
+                                                                bool with_memory);
   executable(std::shared_ptr<device_state> on, abi::executable_graph raw, host_calls calls,
-             std::size_t nodes);
+             std::size_t nodes, bool with_memory);
   ~executable() override;
 
   status launch(backend::queue& on) override;
@@ -32,10 +33,14 @@ class executable final : public executable_graph {
   const abi::executable_graph raw_;
   host_calls calls_;
   const std::size_t nodes_;
+  const bool with_memory_;
 };
 
 /// Nodes of a graph, children counted as one. Zero where the driver does not tell.
 [[nodiscard]] std::size_t count_nodes(const driver& api, abi::graph of) noexcept;
+/// Whether captured bodies allocate or free in it, which the driver lets nobody update or add to
+/// another graph. Walks all nodes.
+[[nodiscard]] bool owns_memory(const driver& api, abi::graph of);
 /// "kernel", "copy".
 [[nodiscard]] const char* kind_of(const driver& api, abi::graph_node node) noexcept;
 

@@ -93,6 +93,7 @@ status graph::begin_body(backend::queue& on, node_span after) {
                         " cannot record a queue of the host side; add its jobs to the "
                         "graph as host functions")};
     }
+    had_bodies_ = true;
     return bodies_.begin(*native, after);
   });
 }
@@ -125,7 +126,8 @@ result<std::unique_ptr<executable_graph>> graph::instantiate() {
   if (status refused = enter(call::graph_instantiate, capability::graphs); !refused) return refused;
   if (status open = check_whole(); !open) return open;
   return guarded(on_->who(), [&]() -> answer {
-    auto made = executable::make(on_, raw_, calls_);
+    const bool with_memory = had_bodies_ && owns_memory(on_->api(), raw_);
+    auto made = executable::make(on_, raw_, calls_, with_memory);
     if (!made) return made.take_status();
     return std::unique_ptr<executable_graph>(std::move(made.value()));
   });

@@ -60,6 +60,7 @@ class graph final : public backend::graph {
   const abi::graph raw_;
   host_calls calls_;  // of the host nodes, of children too
   body_recorder bodies_;
+  bool had_bodies_ = false;  // only those allocate
 };
 
 }  // namespace millstream::backend::cuda

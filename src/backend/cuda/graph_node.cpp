@@ -80,22 +80,6 @@ abi::result add_pattern_nodes(const driver& api, abi::graph into, const fill_req
   });
 }
 
-bool owns_memory(const driver& api, abi::graph_node node) noexcept {
-  auto type = abi::node_type::empty;
-  return api->cuGraphNodeGetType(node, &type) == abi::result::success &&
-         (type == abi::node_type::memory_allocation || type == abi::node_type::memory_free);
-}
-
-/// Walks the whole graph, so only to explain a refusal.
-bool any_owns_memory(const driver& api, abi::graph of) {
-  std::vector<abi::graph_node> nodes(count_nodes(api, of));
-  std::size_t count = nodes.size();
-  if (count == 0) return false;
-  if (api->cuGraphGetNodes(of, nodes.data(), &count) != abi::result::success) return false;
-  return std::any_of(nodes.begin(), nodes.end(),
-                     [&](abi::graph_node each) { return owns_memory(api, each); });
-}
-
 }  // namespace
 
 template <class Body>
@@ -304,7 +288,7 @@ result<graph_node> graph::add_child(const backend::graph& child, node_span after
 
 status graph::refuse_child_graph(const graph& child, abi::result answer) const {
   status failed = added("a graph", answer, nullptr).take_status();
-  if (!any_owns_memory(on_->api(), child.raw_)) return failed;
+  if (!owns_memory(on_->api(), child.raw_)) return failed;
   return {errc::unsupported,
           base::cat(on_->who(),
                     " cannot add a graph whose body allocated memory while it was recorded: the "

@@ -18,6 +18,7 @@
 
 namespace fake_cuda {
 
+class graph_memory;
 struct pool_state;
 struct physical_state;
 
@@ -27,15 +28,25 @@ using storage = std::shared_ptr<std::byte>;
 /// Aligned as page-locked memory is, and full of a pattern that is no plausible number.
 [[nodiscard]] storage make_storage(std::size_t bytes);
 
+/// Memory that a graph allocates. Its address is the graph's for good, its bytes come with a
+/// launch.
+struct graph_share {
+  graph owner = nullptr;
+  bool is_freed_inside = false;  // by a node of the same graph
+  bool is_out = false;           // a launch left it allocated, and nobody has asked to free it
+  bool is_ownerless = false;     // the graph and its executable are gone
+  std::weak_ptr<graph_memory> keeper;
+};
+
 struct block {
   block_kind kind = block_kind::device;
   std::uint64_t base = 0;
   std::size_t bytes = 0;
   int device = 0;
   context owner = nullptr;
-  storage data;                              // null while not allocated in stream order
-  bool free_was_queued = false;              // no call may name it any more
-  bool is_of_graph = false;                  // comes and goes with the launches of a graph
+  storage data;                  // null while not allocated in stream order
+  bool free_was_queued = false;  // no call may name it any more
+  std::optional<graph_share> of_graph;
   std::shared_ptr<pool_state> pool;          // of stream-ordered memory
   std::shared_ptr<physical_state> physical;  // of mapped ranges
   std::map<int, access_flags> access;        // of mapped ranges: device -> may; -1 = the host

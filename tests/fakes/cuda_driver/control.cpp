@@ -32,11 +32,14 @@ result to_result(int number) {
   return static_cast<result>(number);
 }
 
-/// Memory whose free is queued counts as given back.
+/// Memory whose free is queued counts as given back, and that of graphs only if a launch left it.
 std::int64_t count_blocks(const state& all, block_kind kind) {
-  return std::count_if(
-      all.memory.blocks().begin(), all.memory.blocks().end(),
-      [kind](const auto& one) { return one.second->kind == kind && !one.second->free_was_queued; });
+  return std::count_if(all.memory.blocks().begin(), all.memory.blocks().end(),
+                       [kind](const auto& one) {
+                         const fake_cuda::block& block = *one.second;
+                         const bool is_there = !block.of_graph || block.of_graph->is_out;
+                         return block.kind == kind && is_there && !block.free_was_queued;
+                       });
 }
 
 template <class Table>

@@ -5,6 +5,7 @@
 
 #include "tests/fakes/cuda_driver/capture.hpp"
 #include "tests/fakes/cuda_driver/graph.hpp"
+#include "tests/fakes/cuda_driver/graph_memory.hpp"
 
 namespace fake_cuda {
 
@@ -23,8 +24,7 @@ std::shared_ptr<const executable_body> make_body(const graph_state& of) {
 
 bool owns_memory(const executable_body& what) {
   return std::any_of(what.nodes.begin(), what.nodes.end(), [](const executable_body::node& one) {
-    return one.work.type == node_type::memory_allocation ||
-           one.work.type == node_type::memory_free ||
+    return one.work.memory != nullptr ||
            (one.work.child != nullptr && owns_memory(*one.work.child));
   });
 }
@@ -74,6 +74,7 @@ graph_update_result difference(const executable_body& to, const executable_body&
     const executable_body::node& theirs = from.nodes[i];
     if (ours.work.type != theirs.work.type) return graph_update_result::node_type_changed;
     if (ours.after != theirs.after) return graph_update_result::topology_changed;
+    if (ours.work.memory != nullptr) return graph_update_result::not_supported;
     if (ours.work.attributes != theirs.work.attributes)
       return graph_update_result::attributes_changed;
     if (ours.work.fixed != theirs.work.fixed)
@@ -93,6 +94,9 @@ result instantiate(call& in, executable_graph* made, graph from) {
   const auto ready = std::make_shared<executable_graph_state>();
   ready->handle = in.new_handle<executable_graph>();
   ready->body = make_body(*found);
+  // Graphs with memory of their own have one executable at a time.
+  require(!owns_memory(*ready->body) || in.all.executables.count(found->instance) == 0);
+  found->instance = ready->handle;
   in.all.executables[ready->handle] = ready;
   *made = ready->handle;
   return result::success;
@@ -143,6 +147,7 @@ result cuGraphLaunch(call& in, executable_graph what, stream on) {
   const auto found = executable_of(in, what);
   const stream_ptr here = in.at(on);
   require(here->capture == nullptr, result::stream_capture_unsupported);
+  const memory_promise promised = promise_memory(in, *found->body);
   op_ptr start;
   issue(in, here, node_type::empty, [&] {
     start = make_operation("graph start", here->owner, nullptr);
@@ -150,8 +155,15 @@ result cuGraphLaunch(call& in, executable_graph what, stream on) {
     return start;
   });
   const op_ptr end = queue_body(in, *found->body, start);
-  issue(in, here, node_type::empty,
-        [&] { return make_join("graph launch", here->owner->faults, here->owner->device, {end}); });
+  issue(in, here, node_type::empty, [&] {
+    op_ptr join = make_join("graph launch", here->owner->faults, here->owner->device, {end});
+    join->skipped = [all = &in.all, promised] { end_promise(*all, promised); };
+    join->run = [all = &in.all, promised] {
+      end_promise(*all, promised);
+      return turn::done;
+    };
+    return join;
+  });
   found->last = here->tail;
   return result::success;
 }

@@ -138,9 +138,7 @@ result cuGraphDestroyNode(call& in, graph_node gone) {
   const node_ptr found = node_of(in, gone);
   const graph_ptr owner = graph_of(in, found->owner);
   require(!owner->is_captured_into, result::not_supported);
-  require(found->work.type != node_type::memory_allocation &&
-              found->work.type != node_type::memory_free,
-          result::not_supported);
+  require(!owns_memory(*make_body(*owner)), result::not_supported);
   std::erase(owner->nodes, found);
   for (const node_ptr& one : owner->nodes)
     std::erase(one->after, found);

@@ -2,6 +2,8 @@
 // Device and managed memory that is not stream-ordered.
 #include "tests/fakes/cuda_driver/memory.hpp"
 
+#include "tests/fakes/cuda_driver/graph_memory.hpp"
+
 namespace fake_cuda {
 
 namespace {
@@ -41,28 +43,36 @@ void take_device_bytes(call& in, int device, std::size_t bytes) {
       pool->cached_bytes = 0;
 }
 
-block_ptr plan_block(call& in, const context_ptr& owner, int device, std::size_t bytes) {
+block_ptr plan_address(call& in, const context_ptr& owner, int device, std::size_t bytes) {
   const auto made = std::make_shared<block>();
   made->bytes = bytes;
   made->device = device;
   made->owner = owner->handle;
-  take_device_bytes(in, device, bytes);
   made->base = in.all.memory.reserve(device, bytes, block_alignment);
-  if (made->base == 0) {
-    in.all.used(device) -= bytes;
-    throw refusal{result::out_of_memory};
-  }
+  require(made->base != 0, result::out_of_memory);
   in.all.memory.add(made);
   return made;
 }
 
+block_ptr plan_block(call& in, const context_ptr& owner, int device, std::size_t bytes) {
+  take_device_bytes(in, device, bytes);
+  try {
+    return plan_address(in, owner, device, bytes);
+  } catch (const refusal&) {
+    in.all.used(device) -= bytes;
+    throw;
+  }
+}
+
 void end_block(state& all, const block_ptr& gone) {
   if (all.memory.find(gone->base) != gone) return;
-  if (gone->pool != nullptr) {
+  if (gone->of_graph) {
+    take_graph_bytes(all, *gone);
+  } else if (gone->pool != nullptr) {
     gone->pool->used_bytes -= gone->bytes;
     gone->pool->cached_bytes += gone->bytes;
   }
-  if (gone->kind == block_kind::device) all.used(gone->device) -= gone->bytes;
+  if (gone->kind == block_kind::device && !gone->of_graph) all.used(gone->device) -= gone->bytes;
   all.memory.remove(gone->base);
   all.memory.give_back(gone->base);
   gone->data = nullptr;
@@ -94,9 +104,14 @@ result cuMemFree(call& in, device_pointer gone) {
   const block_ptr found = in.all.memory.find(gone);
   require(is_base(found, gone));
   require(found->kind == block_kind::device || found->kind == block_kind::managed);
+  if (found->of_graph) let_go(in.all, *found);
   found->free_was_queued = true;  // the mutex is let go while this waits
   finish_context(in, here);
-  end_block(in.all, found);
+  if (found->of_graph) {
+    free_graph_bytes(in.all, found);
+  } else {
+    end_block(in.all, found);
+  }
   return result::success;
 }
 

@@ -12,7 +12,10 @@ namespace fake_cuda {
 /// pools let go of what they keep.
 void take_device_bytes(call& in, int device, std::size_t bytes);
 
-/// A block of addresses of a device, without bytes behind it yet.
+/// Addresses of a device, and no bytes of it.
+[[nodiscard]] block_ptr plan_address(call& in, const context_ptr& owner, int device,
+                                     std::size_t bytes);
+/// A block of addresses of a device, whose bytes are taken but not behind it yet.
 [[nodiscard]] block_ptr plan_block(call& in, const context_ptr& owner, int device,
                                    std::size_t bytes);
 /// The block is no more; its bytes are free, or kept by its pool. Does nothing the second time: its

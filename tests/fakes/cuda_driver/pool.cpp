@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "tests/fakes/cuda_driver/graph_memory.hpp"
 #include "tests/fakes/cuda_driver/memory.hpp"
 
 namespace fake_cuda {
@@ -36,22 +37,8 @@ pool_ptr pool_of(call& in, memory_pool handle) {
   return found;
 }
 
-/// Ends a block that belongs to a graph, with the last of the graph and its launches.
-class graph_memory {
- public:
-  graph_memory(state& all, block_ptr what) : all_(all), what_(std::move(what)) {}
-  graph_memory(const graph_memory&) = delete;
-  graph_memory& operator=(const graph_memory&) = delete;
-  ~graph_memory() { end_block(all_, what_); }
-
- private:
-  state& all_;
-  block_ptr what_;
-};
-
-op_ptr make_allocation(const block_ptr& what, const std::shared_ptr<graph_memory>& keeper,
-                       const context_ptr& owner) {
-  return make_operation("allocation", owner, [what, keeper] {
+op_ptr make_allocation(const block_ptr& what, const context_ptr& owner) {
+  return make_operation("allocation", owner, [what] {
     what->data = make_storage(what->bytes);
     return turn::done;
   });
@@ -60,18 +47,17 @@ op_ptr make_allocation(const block_ptr& what, const std::shared_ptr<graph_memory
 device_pointer allocate(call& in, std::size_t bytes, const pool_ptr& from, stream on) {
   require(bytes > 0);
   const stream_ptr here = in.at(on);
-  if (here->capture == nullptr) refuse_unsafe_call(in);
+  if (here->capture != nullptr) return record_allocation(in, bytes, from, here);
+  refuse_unsafe_call(in);
   const block_ptr fresh = plan_block(in, here->owner, from->device, bytes);
   fresh->pool = from;
-  fresh->is_of_graph = here->capture != nullptr;
   from->used_bytes += bytes;
   from->cached_bytes -= std::min(from->cached_bytes, bytes);
-  const auto keeper = fresh->is_of_graph ? std::make_shared<graph_memory>(in.all, fresh) : nullptr;
   try {
     issue(in, here, node_type::memory_allocation,
-          [fresh, keeper, owner = here->owner] { return make_allocation(fresh, keeper, owner); });
+          [fresh, owner = here->owner] { return make_allocation(fresh, owner); });
   } catch (const refusal&) {
-    if (keeper == nullptr) end_block(in.all, fresh);
+    end_block(in.all, fresh);
     throw;
   }
   return fresh->base;
@@ -86,16 +72,6 @@ op_ptr make_free(state& all, const block_ptr& what, const context_ptr& owner) {
   });
   made->skipped = [&all, what] { end_block(all, what); };
   return made;
-}
-
-/// The block keeps its address for the next launch.
-op_ptr make_graph_free(const block_ptr& what, const context_ptr& owner) {
-  return make_operation("free", owner, [what] {
-    if (what->data == nullptr)
-      throw device_fault{result::illegal_address, "the block is not allocated"};
-    what->data = nullptr;
-    return turn::done;
-  });
 }
 
 }  // namespace
@@ -222,11 +198,14 @@ result cuMemFreeAsync(call& in, device_pointer gone, stream on) {
   const block_ptr found = in.all.memory.find(gone);
   require(found != nullptr && found->base == gone && found->kind == block_kind::device);
   require(!found->free_was_queued);
-  const bool is_recorded = here->capture != nullptr;
-  if (!is_recorded) refuse_unsafe_call(in);
-  require(!is_recorded || found->is_of_graph);
-  issue(in, here, node_type::memory_free, [all = &in.all, found, owner = here->owner, is_recorded] {
-    return is_recorded ? make_graph_free(found, owner) : make_free(*all, found, owner);
+  if (here->capture != nullptr) {
+    record_free(in, found, here);
+    return result::success;
+  }
+  refuse_unsafe_call(in);
+  if (found->of_graph) let_go(in.all, *found);
+  issue(in, here, node_type::memory_free, [all = &in.all, found, owner = here->owner] {
+    return found->of_graph ? make_graph_free(*all, found, owner) : make_free(*all, found, owner);
   });
   found->free_was_queued = true;
   return result::success;

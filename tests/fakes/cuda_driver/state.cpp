@@ -25,6 +25,7 @@ void forget_objects(state& all) {
   all.captures.clear();
   all.pools.clear();
   all.default_pools.clear();
+  all.graph_pools.clear();
   all.ranges.clear();
   all.modules.clear();
   all.libraries.clear();

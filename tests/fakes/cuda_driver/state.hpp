@@ -98,6 +98,7 @@ struct node_work {
   std::uint64_t attributes = 0;  // of a launch, one bit each
   launch_config how{};           // of a launch; its pointers are not kept
   std::shared_ptr<const executable_body> child;
+  std::shared_ptr<graph_memory> memory;  // of an allocation or its free
 };
 
 struct node_state {
@@ -122,7 +123,8 @@ struct node_list : std::vector<node_ptr> {
 struct graph_state {
   graph handle = nullptr;
   bool is_captured_into = false;
-  int captured_by = 0;  // the thread that began
+  int captured_by = 0;                  // the thread that began
+  executable_graph instance = nullptr;  // the last one that was made
   node_list nodes;
 };
 
@@ -152,6 +154,16 @@ struct capture_state {
   std::weak_ptr<stream_state> origin;
   std::vector<std::weak_ptr<stream_state>> members;
   std::unordered_set<const node_state*> unjoined;  // made here, and nothing comes after them
+};
+
+/// What the graphs of a device have of its memory, in bytes.
+struct graph_pool {
+  std::size_t used = 0;  // allocated by nodes that ran
+  std::size_t used_high = 0;
+  std::size_t reserved = 0;
+  std::size_t reserved_high = 0;
+  std::size_t promised = 0;  // to launches on their way
+  std::size_t left_out = 0;  // by launches that did not free it
 };
 
 struct pool_state {
@@ -256,6 +268,7 @@ struct state {
   std::vector<std::weak_ptr<capture_state>> captures;
   table<memory_pool, pool_state> pools;
   std::map<int, pool_ptr> default_pools;
+  std::map<int, graph_pool> graph_pools;
   std::map<std::uint64_t, std::size_t> ranges;
   table<allocation_handle, physical_state> physical;
   table<std::uint64_t, image_state> modules;
