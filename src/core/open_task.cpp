@@ -330,10 +330,13 @@ void untyped_task::start() {
 }
 void untyped_task::end() {
   task().end();
+  state_->drop_deps();
   core::drain_retired();
 }
 void untyped_task::fail(std::exception_ptr cause) noexcept {
-  if (state_ != nullptr) state_->fail(std::move(cause));
+  if (state_ == nullptr) return;
+  state_->fail(std::move(cause));
+  state_->drop_deps();
 }
 void untyped_task::launch(kernel_launch&& what) {
   task().launch(std::move(what));

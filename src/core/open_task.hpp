@@ -41,6 +41,12 @@ class open_task {
   void fail(std::exception_ptr cause) noexcept;
   void launch(kernel_launch&& what);
   void abandon() noexcept;
+  /// An ended task keeps no data alive.
+  void drop_deps() noexcept {
+    if (!is_ended()) return;
+    for (task_dep& each : deps_)
+      each.data = {};
+  }
   [[nodiscard]] bool is_skipped() const noexcept { return is_open() && skipped_; }
   [[nodiscard]] bool is_open() const noexcept { return phase_ == phase::open; }
   [[nodiscard]] bool is_ended() const noexcept { return phase_ == phase::ended; }

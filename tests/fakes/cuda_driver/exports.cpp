@@ -148,6 +148,10 @@ FAKE_CUDA_EXPORT result cuMemFree_v2(device_pointer block) {
   return FAKE_CUDA_RUN(cuMemFree)(block);
 }
 
+FAKE_CUDA_EXPORT result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  return FAKE_CUDA_RUN(cuMemGetInfo)(free, total);
+}
+
 FAKE_CUDA_EXPORT result cuMemAllocAsync(device_pointer* block, std::size_t bytes, stream on) {
   return FAKE_CUDA_RUN(cuMemAllocAsync)(block, bytes, on);
 }
@@ -252,6 +256,20 @@ FAKE_CUDA_EXPORT result cuLaunchKernel(function what, std::uint32_t grid_x, std:
 FAKE_CUDA_EXPORT result cuGraphInstantiateWithFlags(executable_graph* made, graph from,
                                                     std::uint64_t flags) {
   return FAKE_CUDA_RUN(cuGraphInstantiateWithFlags)(made, from, flags);
+}
+
+FAKE_CUDA_EXPORT result cuDeviceGraphMemTrim(device of) {
+  return FAKE_CUDA_RUN(cuDeviceGraphMemTrim)(of);
+}
+
+FAKE_CUDA_EXPORT result cuDeviceGetGraphMemAttribute(device of, graph_memory_attribute what,
+                                                     void* value) {
+  return FAKE_CUDA_RUN(cuDeviceGetGraphMemAttribute)(of, what, value);
+}
+
+FAKE_CUDA_EXPORT result cuDeviceSetGraphMemAttribute(device on, graph_memory_attribute what,
+                                                     void* value) {
+  return FAKE_CUDA_RUN(cuDeviceSetGraphMemAttribute)(on, what, value);
 }
 
 FAKE_CUDA_EXPORT result cuGraphLaunch(executable_graph what, stream on) {
