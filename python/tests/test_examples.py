@@ -21,6 +21,7 @@ SAYS = {
     "heat": "200 steps of 4 strips as on one array",
     "legacy_tokens": "10 rounds, three ways, one result",
     "mandelbrot": "4 tiles",
+    "recorded_cholesky": "6 factorisations, 1 graph made ready and 5 times updated",
 }
 WRITES = {"heat": "out/heat/heat.png", "mandelbrot": "out/mandelbrot/mandelbrot.png"}
 

@@ -145,6 +145,16 @@ def test_an_open_task_keeps_its_data(ctx, collect_always):
     assert memory.tolist() == [1, 1]
 
 
+def test_an_ended_task_keeps_no_data_alive(ctx):
+    for _ in range(3):
+        temporary = ctx.logical_data_empty((1000,), np.float64)
+        with ctx.task(temporary.write()) as t:  # the name lives on in the next round
+            pass
+        del temporary
+    assert ctx.stats()["allocations"] == 1
+    assert "1 deps" in repr(t)
+
+
 @pytest.mark.fault("A01")
 def test_arrays_of_an_ended_task_keep_their_memory(ctx, collect_always):
     with ctx.task(HOST, ctx.logical_data(np.zeros(3)).rw()) as (array,):

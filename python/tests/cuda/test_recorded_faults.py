@@ -55,7 +55,7 @@ def test_a10_a_failed_instantiation_is_the_only_error(look_alike, machine):
                                   NOT_SUPPORTED, 0)  # fmt: skip
     destroyed = driver.count("cuGraphExecDestroy")
     ctx.fence()
-    with pytest.raises(stf.Error, match="task 1 .*instantiate a graph.*NOT_SUPPORTED") as told:
+    with pytest.raises(stf.Error, match=r"task 1 .*instantiate a graph.*NOT_SUPPORTED") as told:
         ctx.check_errors()
     assert told.value.__cause__ is None
     assert driver.count("cuGraphExecDestroy") == destroyed
@@ -92,8 +92,15 @@ def raise_in_an_argument(ctx, driver, x):
     ctx.host_launch(x.rw(), fn=lambda *_: None, args=(argument(),))
 
 
-@pytest.mark.parametrize("spoil", [raise_at_the_first_task, raise_after_a_launch,
-                                   raise_in_a_body_after_a_launch, raise_in_an_argument])  # fmt: skip
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        raise_at_the_first_task,
+        raise_after_a_launch,
+        raise_in_a_body_after_a_launch,
+        raise_in_an_argument,
+    ],
+)
 def test_a11_a_recording_that_raises_leaves_nothing(driver, machine, spoil):
     stream = driver.make_stream()
 
@@ -142,7 +149,7 @@ def test_a11_a_spoilt_capture_leaves_nothing(driver, machine):
             driver.axpy(stream, task.get_arg(0), more, 1, COUNT)
         driver.library.cuStreamSynchronize(ctypes.c_void_p(stream))  # not allowed here
         task.end()
-        with pytest.raises(stf.Error, match="'waits'.*before the task"):
+        with pytest.raises(stf.Error, match=r"'waits'.*before the task"):
             ctx.check_errors()
         assert not scratch.is_captured(driver, stream)
         ctx.finalize()

@@ -64,7 +64,7 @@ def test_a17_such_a_stage_is_instantiated_again_and_says_why(any_order, ctx, dri
 
 
 def test_a17_two_threads(any_order, machine, driver):
-    """The second body is captured beside the first: as a part of its graph, which owns no memory."""
+    """The second body is captured beside the first, to become a child, which may own no memory."""
     ctx = stf.context(use_graph=True, machine=machine)
     arrays = [np.zeros(COUNT), np.zeros(COUNT)]
     data = [ctx.logical_data(each, name=name) for each, name in zip(arrays, "xy", strict=True)]
