@@ -36,6 +36,7 @@ gpu::gpu(const std::string& library) {
   check(call()->cuModuleLoadDataEx(&module_, kernel_text().c_str(), 0, nullptr, nullptr),
         "load a kernel");
   check(call()->cuModuleGetFunction(&kernel_, module_, "test_touch"), "find a kernel");
+  described_ = millstream::device_kernel(kernel_);
   stream_ = make_stream();
 }
 

@@ -44,9 +44,7 @@ class gpu {
     return {kernel_, 1, 1, 1, 1, 1, 1, 0, list, nullptr, nullptr, nullptr};
   }
   /// The same kernel, to be described to the library.
-  [[nodiscard]] millstream::device_kernel kernel() const noexcept {
-    return millstream::device_kernel(kernel_);
-  }
+  [[nodiscard]] const millstream::device_kernel& kernel() const noexcept { return described_; }
   /// In the body of a task.
   template <class View>
   void launch(const millstream::stream& on, const View& touched) const {
@@ -62,6 +60,7 @@ class gpu {
   abi::context context_ = nullptr;
   abi::module module_ = nullptr;
   abi::function kernel_ = nullptr;
+  millstream::device_kernel described_;
   abi::stream stream_ = nullptr;
 };
 

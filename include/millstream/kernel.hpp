@@ -18,35 +18,41 @@
 #include <millstream/untyped.hpp>
 
 namespace millstream::core {
+class kernel_source;
 class program;
-}
+}  // namespace millstream::core
 
 namespace millstream::inline v1 {
 
-/// A kernel that devices can run. Copies are cheap. Any thread.
+/// A kernel that devices can run. Copies are cheap. Any thread. A device looks it up at its first
+/// launch there, and keeps the answer with the object and its copies: launch the same object again
+/// rather than one made anew.
 class MILLSTREAM_API device_kernel {
  public:
   /// None.
   device_kernel() noexcept = default;
   /// One that somebody else loaded, by its native handle: a CUfunction, CUkernel or cudaKernel_t.
   /// It must stay loaded until the tasks that launch it have ended; a CUfunction can be launched on
-  /// the device it was loaded for.
-  explicit device_kernel(std::uint64_t native) noexcept : native_(native) {}
-  explicit device_kernel(const void* native) noexcept
-      : native_(static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(native))) {}
-  /// An entry point of a program of ours.
-  device_kernel(std::shared_ptr<core::program> of, std::string_view entry)
-      : program_(std::move(of)), entry_(entry) {}
+  /// the device it was loaded for. What was unloaded and loaded again is another kernel, also where
+  /// its handle is the same: make another object.
+  explicit device_kernel(std::uint64_t native);
+  explicit device_kernel(const void* native)
+      : device_kernel(static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(native))) {}
+  /// The same for a handle that may be unloaded and come again while the object is there: it is
+  /// looked at anew at each launch, which costs a call of the driver.
+  [[nodiscard]] static device_kernel by_handle(std::uint64_t native);
+  /// For the library.
+  explicit device_kernel(std::shared_ptr<core::kernel_source> source) noexcept
+      : source_(std::move(source)) {}
 
-  explicit operator bool() const noexcept { return native_ != 0 || program_ != nullptr; }
-  [[nodiscard]] std::uint64_t native() const noexcept { return native_; }
-  [[nodiscard]] const std::shared_ptr<core::program>& program() const noexcept { return program_; }
-  [[nodiscard]] const std::string& entry() const noexcept { return entry_; }
+  explicit operator bool() const noexcept { return source_ != nullptr; }
+  /// For the library.
+  [[nodiscard]] const std::shared_ptr<core::kernel_source>& source() const noexcept {
+    return source_;
+  }
 
  private:
-  std::uint64_t native_ = 0;
-  std::shared_ptr<core::program> program_;
-  std::string entry_;
+  std::shared_ptr<core::kernel_source> source_;
 };
 
 /// Device code: a cubin, a fatbin, or PTX text. Copies share it. A device loads it at its first
@@ -60,7 +66,7 @@ class MILLSTREAM_API program {
 
   /// The kernel with that name in the image. It is looked for at the launch, which throws
   /// error(invalid_value) if there is none.
-  [[nodiscard]] device_kernel kernel(std::string_view entry) const { return {state_, entry}; }
+  [[nodiscard]] device_kernel kernel(std::string_view entry) const;
 
  private:
   std::shared_ptr<core::program> state_;

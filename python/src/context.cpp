@@ -110,7 +110,7 @@ void finalize(py_context& self) {
   if (state.caller_stream) return;  // what is known by now says little
   const nb::object failed = take_failures(state);
   state.forget_exceptions();
-  state.forget_kernels();
+  state.kernels.clear();
   if (failed.is_valid()) throw_python(failed);
 }
 
@@ -568,14 +568,6 @@ void context_state::keep(const python_exception& exception) {
   }
 }
 
-void context_state::keep_kernel(nb::handle kernel) {
-  if (!kernels_) kernels_ = py_ref(nb::dict());
-  const nb::object id = nb::steal(PyLong_FromVoidPtr(kernel.ptr()));
-  if (!id.is_valid() || PyDict_SetItem(kernels_.get().ptr(), id.ptr(), kernel.ptr()) != 0) {
-    throw nb::python_error();
-  }
-}
-
 void context_state::forget_exceptions() noexcept {
   forgotten_ = true;
   for (const auto& each : std::exchange(exceptions_, {}))
@@ -587,7 +579,7 @@ int context_state::visit(visitproc visit, void* arg, bool only_owner) const noex
     Py_VISIT(each->value.get().ptr());
   if (only_owner) {
     Py_VISIT(stream_object_.get().ptr());
-    Py_VISIT(kernels_.get().ptr());
+    Py_VISIT(kernels.kept().ptr());
   }
   return 0;
 }

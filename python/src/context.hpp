@@ -11,6 +11,7 @@
 #include <millstream/untyped.hpp>
 
 #include "errors.hpp"
+#include "kernel_table.hpp"
 #include "machine.hpp"
 
 namespace millstream::python {
@@ -50,10 +51,9 @@ class context_state {
   /// Remembers an exception of user code, so that it and the frames it holds die with the context.
   void keep(const python_exception& exception);
   void forget_exceptions() noexcept;
-  /// Keeps a kernel, and so its code loaded, as long as work that it is in may run: until the
-  /// context is finalized, or on a caller's stream, until all children are gone.
-  void keep_kernel(nb::handle kernel);
-  void forget_kernels() noexcept { kernels_ = {}; }
+  /// What was launched, kept as long as work that it is in may run: until the context is finalized,
+  /// or on a caller's stream, until all children are gone.
+  kernel_table kernels;
   /// For the garbage collector: what the Python context keeps alive. Exceptions are its own, though
   /// they are noted here; the stream's object is once nobody else has this state.
   int visit(visitproc visit, void* arg, bool only_owner) const noexcept;
@@ -70,7 +70,6 @@ class context_state {
   const unsigned generation_;
   const py_ref stream_object_;
   const py_ref resources_;
-  py_ref kernels_;  // dict by id
   bool forgotten_ = false;
   std::vector<std::shared_ptr<python_exception::state>> exceptions_;
 };

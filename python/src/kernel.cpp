@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel.hpp"
 
+#include <array>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "caller.hpp"
 #include "convert.hpp"
 #include "kernel_arguments.hpp"
+#include "kernel_table.hpp"
 
 namespace millstream::python {
 namespace {
@@ -54,25 +56,32 @@ class host_call final : public body {
   py_ref arguments_;
 };
 
+std::int64_t to_extent(nb::handle given, const char* what) {
+  if (PyLong_CheckExact(given.ptr()) != 0) return to_integer(given, what);
+  PyObject* const whole = PyNumber_Long(given.ptr());
+  if (whole == nullptr) throw nb::python_error();
+  return to_integer(nb::steal(whole), what);
+}
+
 dims to_dims(nb::handle given, const char* what) {
-  std::vector<std::int64_t> extents;
+  std::array<std::int64_t, 3> extents{1, 1, 1};
+  std::size_t count = 0;
   if (PyIndex_Check(given.ptr()) != 0) {
-    extents.push_back(to_integer(given, what));
+    extents[count++] = to_integer(given, what);
   } else if (PySequence_Check(given.ptr()) != 0) {
     for (const nb::handle each : nb::borrow<nb::sequence>(given)) {
-      PyObject* const whole = PyNumber_Long(each.ptr());
-      if (whole == nullptr) throw nb::python_error();
-      extents.push_back(to_integer(nb::steal(whole), what));
+      const std::int64_t extent = to_extent(each, what);
+      if (count < extents.size()) extents[count] = extent;
+      ++count;
     }
   } else {
     throw error(errc::invalid_type, std::string("'") + what + "' is of type " + class_name(given) +
                                         "; pass an int or up to three of them");
   }
-  if (extents.empty() || extents.size() > 3) {
-    throw error(errc::invalid_value, std::string("'") + what + "' has " +
-                                         std::to_string(extents.size()) + " entries; give 1 to 3");
+  if (count == 0 || count > extents.size()) {
+    throw error(errc::invalid_value, std::string("'") + what + "' has " + std::to_string(count) +
+                                         " entries; give 1 to 3");
   }
-  extents.resize(3, 1);
   for (const std::int64_t each : extents) {
     if (each > 0) continue;
     throw error(errc::invalid_value, std::string("'") + what + "' is " + short_repr(given) +
@@ -92,62 +101,69 @@ struct launch_handles {
   nb::handle programmatic;
 };
 
-// Fields of _kernel.Found, in their order.
-struct found_kernel {
-  std::uint64_t handle = 0;
-  nb::object convert = nb::none();
-  nb::object threads = nb::none();
-  nb::object shared = nb::none();
-  nb::object cluster = nb::none();
-  bool cooperative = false;
-  bool programmatic = false;
-};
-
-found_kernel ask_its_package(py_task& task, nb::handle kernel) {
+// The fields of _kernel.Found, in their order.
+found_kernel ask_its_package(py_task& task, nb::handle kernel, const body_call& call) {
   // Packages look a kernel up, or compile it, for the current device.
-  scope_of(task, task.core.call());
-  static constinit lazy_name find("millstream._kernel", "find");
-  const nb::object answer = find.get()(kernel);
-  return {nb::cast<std::uint64_t>(nb::object(answer[0])),
-          answer[1],
-          answer[2],
-          answer[3],
-          answer[4],
-          to_bool(nb::object(answer[5])),
-          to_bool(nb::object(answer[6]))};
-}
-
-found_kernel find_kernel(py_task& task, nb::handle kernel) {
-  if (PyLong_Check(kernel.ptr()) != 0 && PyBool_Check(kernel.ptr()) == 0) {
-    return {to_index(kernel, "kernel")};
-  }
-  PyObject* const handle = PyObject_GetAttrString(kernel.ptr(), "_handle");
-  if (handle == nullptr) PyErr_Clear();
-  const nb::object own = nb::steal(handle);
+  scope_of(task, call);
+  static constinit lazy_name ask("millstream._kernel", "find");
+  const nb::object answer = ask.get()(kernel);
   found_kernel found;
-  if (own.is_valid()) {
-    const nb::object number = nb::steal(PyNumber_Long(own.ptr()));
-    if (!number.is_valid()) throw nb::python_error();
-    found.handle = to_index(number, "kernel");
-  } else {
-    found = ask_its_package(task, kernel);
-  }
-  task.state->keep_kernel(kernel);
+  found.what = device_kernel(nb::cast<std::uint64_t>(nb::object(answer[0])));
+  if (!answer[1].is_none()) found.convert = answer[1];
+  if (!answer[2].is_none()) found.threads = to_integer(nb::object(answer[2]), "block");
+  if (!answer[3].is_none()) found.shared_bytes = to_index(nb::object(answer[3]), "shmem");
+  if (!answer[4].is_none()) found.cluster = to_dims(nb::object(answer[4]), "cluster");
+  found.cooperative = to_bool(nb::object(answer[5]));
+  found.programmatic = to_bool(nb::object(answer[6]));
   return found;
 }
 
+// The handle of a kernel of cuda.core, which serves every device.
+std::optional<std::uint64_t> handle_of(nb::handle kernel) {
+  PyObject* const handle = PyObject_GetAttrString(kernel.ptr(), "_handle");
+  if (handle == nullptr) {
+    PyErr_Clear();
+    return {};
+  }
+  const nb::object own = nb::steal(handle);
+  const nb::object number = nb::steal(PyNumber_Long(own.ptr()));
+  if (!number.is_valid()) throw nb::python_error();
+  return to_index(number, "kernel");
+}
+
+found_kernel find_kernel(py_task& task, nb::handle kernel) {
+  kernel_table& known = task.state->kernels;
+  if (PyLong_Check(kernel.ptr()) != 0 && PyBool_Check(kernel.ptr()) == 0) {
+    found_kernel found;
+    found.what = known.by_handle(to_index(kernel, "kernel"));
+    return found;
+  }
+  if (auto found = known.find(kernel, kernel_table::any_device)) return *std::move(found);
+  const body_call call = task.core.call();
+  if (auto found = known.find(kernel, call.device)) return *std::move(found);
+  found_kernel fresh;
+  int device = kernel_table::any_device;
+  if (const auto handle = handle_of(kernel)) {
+    fresh.what = device_kernel(*handle);
+  } else {
+    fresh = ask_its_package(task, kernel, call);
+    device = call.device;
+  }
+  known.add(kernel, device, fresh);
+  return fresh;
+}
+
 dims block_of(const found_kernel& found, nb::handle given) {
-  if (found.threads.is_none()) return to_dims(given, "block");
-  const std::int64_t threads = to_integer(found.threads, "block");
+  if (!found.threads) return to_dims(given, "block");
   if (!given.is_none()) {
     const dims asked = to_dims(given, "block");
-    if (asked.x * asked.y * asked.z != threads) {
+    if (asked.x * asked.y * asked.z != *found.threads) {
       throw error(errc::invalid_value, "'block' is " + short_repr(given) +
                                            ", but the kernel was compiled for " +
-                                           std::to_string(threads) + " threads; give None");
+                                           std::to_string(*found.threads) + " threads; give None");
     }
   }
-  return {threads};
+  return {*found.threads};
 }
 
 launch_config config_of(const found_kernel& found, const launch_handles& given) {
@@ -155,13 +171,11 @@ launch_config config_of(const found_kernel& found, const launch_handles& given) 
   how.grid = to_dims(given.grid, "grid");
   how.block = block_of(found, given.block);
   how.shared_bytes = to_index(given.shmem, "shmem");
-  if (!found.shared.is_none() && how.shared_bytes == 0) {
-    how.shared_bytes = to_index(found.shared, "shmem");
-  }
+  if (found.shared_bytes && how.shared_bytes == 0) how.shared_bytes = *found.shared_bytes;
   if (!given.cluster.is_none()) {
     how.cluster = to_dims(given.cluster, "cluster");
-  } else if (!found.cluster.is_none()) {
-    how.cluster = to_dims(found.cluster, "cluster");
+  } else if (found.cluster) {
+    how.cluster = *found.cluster;
     how.grid = {how.grid.x * how.cluster.x, how.grid.y * how.cluster.y, how.grid.z * how.cluster.z};
   }
   how.cooperative = to_bool(given.cooperative) || found.cooperative;
@@ -181,14 +195,14 @@ nb::object to_sequence(nb::handle args) {
 
 void launch_native(py_task& task, const launch_handles& given) {
   const found_kernel found = find_kernel(task, given.kernel);
-  const device_kernel what(found.handle);
   const launch_config how = config_of(found, given);
   nb::object args = to_sequence(given.args);
-  if (!found.convert.is_none()) args = nb::tuple(found.convert(args));
-  kernel_arguments packed;
-  for (const nb::handle each : nb::borrow<nb::tuple>(args))
+  if (found.convert.is_valid()) args = nb::tuple(found.convert(args));
+  const auto list = nb::borrow<nb::tuple>(args);
+  kernel_arguments packed(nb::len(list));
+  for (const nb::handle each : list)
     packed.add(each);
-  task.core.launch({&what, how, packed.list(), nullptr});
+  task.core.launch({&found.what, how, packed.list(), nullptr});
 }
 
 void launch_on_host(py_task& task, const launch_handles& given) {

@@ -52,6 +52,12 @@ content content_of(const char* text) noexcept {
 
 }  // namespace
 
+kernel_arguments::kernel_arguments(std::size_t count) {
+  bytes_.reserve(count * sizeof(double));
+  offsets_.reserve(count);
+  list_.reserve(count);
+}
+
 void kernel_arguments::add_bytes(const void* value, std::size_t bytes, std::size_t alignment,
                                  bool is_integer) {
   const std::size_t at = bytes_.size();
@@ -112,7 +118,7 @@ void kernel_arguments::add(nb::handle value) {
   }
 }
 
-const std::vector<kernel_argument>& kernel_arguments::list() {
+std::span<const kernel_argument> kernel_arguments::list() {
   for (std::size_t i = 0; i < list_.size(); ++i)
     list_[i].value = bytes_.data() + offsets_[i];
   return list_;

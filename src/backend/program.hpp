@@ -26,6 +26,9 @@ class kernel {
   [[nodiscard]] virtual const std::vector<kernel_parameter>* parameters() const noexcept {
     return nullptr;
   }
+  /// Of an adopted one: whether its handle still names it, as far as a short look tells. A handle
+  /// may come again once its kernel was unloaded.
+  [[nodiscard]] virtual bool is_current() const { return true; }
 };
 
 /// A loaded image (cubin, fatbin or PTX). It outlives launches in flight and graphs that name it.

@@ -90,8 +90,8 @@ class small_vector {
     // By doubling, so that appending again and again stays linear.
     const std::size_t needed = size_ + values.size();
     if (needed > capacity_) reserve(std::max(needed, std::size_t{2} * capacity_));
-    for (const T& value : values)
-      emplace_back(value);
+    std::uninitialized_copy_n(values.data(), values.size(), data_ + size_);
+    size_ = static_cast<std::uint32_t>(needed);
   }
   void pop_back() noexcept {
     assert(size_ > 0);
@@ -111,10 +111,12 @@ class small_vector {
   /// New elements are value-initialised.
   void resize(std::size_t count) {
     reserve(count);
-    while (size_ > count)
-      pop_back();
-    while (size_ < count)
-      emplace_back();
+    if (count < size_) {
+      std::destroy_n(data_ + count, size_ - count);
+    } else {
+      std::uninitialized_value_construct_n(data_ + size_, count - size_);
+    }
+    size_ = static_cast<std::uint32_t>(count);
   }
   void reserve(std::size_t count) {
     if (count > capacity_) move_to(allocate(count), count);

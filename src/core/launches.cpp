@@ -25,11 +25,11 @@ bool is_extent(std::int64_t number) noexcept {
   return number > 0 && number <= most_extent;
 }
 
-void check_extents(const std::string& who, const char* what, const dims& given) {
+void check_extents(const plan& who, const char* what, const dims& given) {
   if (is_extent(given.x) && is_extent(given.y) && is_extent(given.z)) return;
   throw error(errc::invalid_value,
-              base::cat(who, " launches a kernel with ", what, " (", given.x, ", ", given.y, ", ",
-                        given.z, "); give positive extents below 2^31"));
+              base::cat(who.full_name(), " launches a kernel with ", what, " (", given.x, ", ",
+                        given.y, ", ", given.z, "); give positive extents below 2^31"));
 }
 
 extents to_extents(const dims& checked) noexcept {
@@ -39,12 +39,12 @@ extents to_extents(const dims& checked) noexcept {
 
 /// What the text of an error needs.
 struct packing {
-  const std::string& who;
+  const plan& who;
   const backend::kernel& kernel;
 
   [[noreturn]] void refuse(const std::string& why) const {
-    throw error(errc::invalid_value,
-                base::cat(who, " launches kernel ", base::quoted(kernel.name()), " with ", why));
+    throw error(errc::invalid_value, base::cat(who.full_name(), " launches kernel ",
+                                               base::quoted(kernel.name()), " with ", why));
   }
 };
 
@@ -88,6 +88,7 @@ void pack_as_declared(const packing& in, argument_block& block,
     in.refuse(base::cat(arguments.size(), arguments.size() == 1 ? " argument" : " arguments",
                         "; it takes ", parameters.size()));
   }
+  if (!parameters.empty()) block.resize(parameters.back().offset + parameters.back().bytes);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const kernel_argument& given = arguments[i];
     if (given.is_integer) {
@@ -101,43 +102,68 @@ void pack_as_declared(const packing& in, argument_block& block,
   }
 }
 
-backend::kernel& find(const std::string& who, machine& on, place_index device,
-                      const device_kernel* what) {
-  if (what == nullptr || !*what) {
-    throw error(errc::unsupported,
-                base::cat(who, " launches a host function, which the devices of machine ",
-                          base::quoted(on.name()), " cannot run; give a kernel for them"));
+void pack(const packing& in, argument_block& block, std::span<const kernel_argument> arguments) {
+  if (const auto* parameters = in.kernel.parameters()) {
+    pack_as_declared(in, block, arguments, *parameters);
+  } else {
+    pack_as_given(block, arguments);
   }
-  program* const ours = what->program().get();
+}
+
+backend::kernel& find(const plan& who, machine& on, const device_kernel* what) {
+  if (what == nullptr || !*what) {
+    throw error(
+        errc::unsupported,
+        base::cat(who.full_name(), " launches a host function, which the devices of machine ",
+                  base::quoted(on.name()), " cannot run; give a kernel for them"));
+  }
+  kernel_source& source = *what->source();
+  const program* const ours = source.of();
   if (ours != nullptr && &ours->on() != &on) {
     throw error(errc::invalid_value,
-                base::cat(who, " launches kernel ", base::quoted(what->entry()),
+                base::cat(who.full_name(), " launches kernel ", base::quoted(source.entry()),
                           " of a program for machine ", base::quoted(ours->on().name()),
                           "; make the program for the machine of the context"));
   }
-  auto found = ours != nullptr ? ours->find(device, what->entry())
-                               : on.at(device).adopt_kernel(what->native());
+  auto found = source.find(on, who.exec);
   if (found) return *found.value();
-  throw error(found.why().code(), base::cat(who, " cannot launch a kernel: ", found.why().text()));
+  throw error(found.why().code(),
+              base::cat(who.full_name(), " cannot launch a kernel: ", found.why().text()));
+}
+
+/// Packs the arguments for the kernel, which is the answer.
+backend::kernel& find_and_pack(const plan& who, machine& on, const kernel_launch& what,
+                               argument_block& block) {
+  backend::kernel& target = find(who, on, what.what);
+  try {
+    pack({who, target}, block, what.arguments);
+    return target;
+  } catch (const error&) {
+    backend::kernel* const other = what.what->source()->find_other(on, who.exec, target);
+    if (other == nullptr) throw;
+    block.clear();
+    pack({who, *other}, block, what.arguments);
+    return *other;
+  }
 }
 
 }  // namespace
 
-void check_config(const std::string& who, const launch_config& how) {
+void check_config(const plan& who, const launch_config& how) {
   check_extents(who, "grid", how.grid);
   check_extents(who, "block", how.block);
   check_extents(who, "cluster", how.cluster);
   if (how.grid.x % how.cluster.x != 0 || how.grid.y % how.cluster.y != 0 ||
       how.grid.z % how.cluster.z != 0) {
     throw error(errc::invalid_value,
-                base::cat(who,
+                base::cat(who.full_name(),
                           " launches a kernel with clusters that do not divide its grid; "
                           "give a grid that is a multiple of the cluster"));
   }
   if (how.shared_bytes > std::numeric_limits<std::uint32_t>::max()) {
-    throw error(errc::invalid_value,
-                base::cat(who, " launches a kernel with ", base::bytes_text(how.shared_bytes),
-                          " of shared memory; give less than 4 GiB"));
+    throw error(errc::invalid_value, base::cat(who.full_name(), " launches a kernel with ",
+                                               base::bytes_text(how.shared_bytes),
+                                               " of shared memory; give less than 4 GiB"));
   }
 }
 
@@ -148,10 +174,10 @@ void launch_list::operator delete(void* block, std::size_t bytes) noexcept {
   base::give_block(block, bytes);
 }
 
-void launch_list::add(const std::string& who, machine& on, place_index device,
-                      const kernel_launch& what) {
-  backend::kernel& target = find(who, on, device, what.what);
-  launch made;
+void launch_list::add(const plan& who, machine& on, const kernel_launch& what) {
+  argument_block packed;
+  backend::kernel& target = find_and_pack(who, on, what, packed);
+  launch& made = launches_.emplace_back();
   made.request.what = &target;
   made.request.grid = to_extents(what.how.grid);
   made.request.block = to_extents(what.how.block);
@@ -159,13 +185,9 @@ void launch_list::add(const std::string& who, machine& on, place_index device,
   made.request.cluster = to_extents(what.how.cluster);
   made.request.cooperative = what.how.cooperative;
   made.request.programmatic = what.how.programmatic;
-  made.of = what.what->program();
-  if (const auto* parameters = target.parameters()) {
-    pack_as_declared({who, target}, made.arguments, what.arguments, *parameters);
-  } else {
-    pack_as_given(made.arguments, what.arguments);
-  }
-  launches_.push_back(std::move(made));
+  made.arguments = std::move(packed);
+  const auto& source = what.what->source();
+  if (source->of() != nullptr) made.of = source;
 }
 
 backend::status launch_list::issue(lane_set& lanes, lane_index on) {
@@ -203,15 +225,14 @@ void open_task::launch(kernel_launch&& what) {
     throw error(errc::usage, base::cat(name(), " is no kernel task; launch in one"));
   }
   check_open("launch");
-  const std::string who = plan_.full_name();
-  check_config(who, what.how);
+  check_config(plan_, what.how);
   if (skipped_) return;
   if (launches_ == nullptr) launches_ = std::make_unique<launch_list>();
   if (launches_kernels()) {
-    launches_->add(who, in_->on(), plan_.exec, what);
+    launches_->add(plan_, in_->on(), what);
   } else if (what.call == nullptr) {
     throw error(errc::unsupported,
-                base::cat(who, " launches device code, which machine ",
+                base::cat(plan_.full_name(), " launches device code, which machine ",
                           base::quoted(in_->on().name()), " cannot run; give a host function"));
   } else {
     launches_->add(std::move(what.call));

@@ -4,13 +4,13 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
 
 #include <millstream/kernel.hpp>
 
 #include "backend/queue.hpp"
 #include "base/small_vector.hpp"
 #include "core/lanes.hpp"
+#include "core/plan.hpp"
 #include "core/program.hpp"
 
 namespace millstream::core {
@@ -25,9 +25,9 @@ class launch_list {
 
   [[nodiscard]] std::size_t size() const noexcept { return launches_.size() + calls_.size(); }
 
-  /// Device code for `device`. Throws error(invalid_value) for arguments that are not those of the
-  /// kernel, and what the device answers. `who` begins the texts.
-  void add(const std::string& who, machine& on, place_index device, const kernel_launch& what);
+  /// Device code for the device that the task runs on. Throws error(invalid_value) for arguments
+  /// that are not those of the kernel, and what the device answers. `who` begins the texts.
+  void add(const plan& who, machine& on, const kernel_launch& what);
   /// Host code.
   void add(body_ptr call) { calls_.push_back(std::move(call)); }
 
@@ -40,7 +40,7 @@ class launch_list {
   struct launch {
     backend::launch_request request;  // its arguments are those below, set when it is issued
     base::small_vector<std::byte, 96> arguments;
-    std::shared_ptr<program> of;  // keeps the kernel loaded until it is queued
+    std::shared_ptr<kernel_source> of;  // keeps the program loaded until it is queued
   };
   base::small_vector<launch, 2> launches_;
   base::small_vector<body_ptr, 2> calls_;
@@ -48,6 +48,6 @@ class launch_list {
 
 /// Throws error(invalid_value) for extents that are not positive or too large, and clusters that do
 /// not divide the grid. `who` begins the texts.
-void check_config(const std::string& who, const launch_config& how);
+void check_config(const plan& who, const launch_config& how);
 
 }  // namespace millstream::core

@@ -12,6 +12,8 @@
 
 namespace millstream::backend::cuda {
 
+class launch_form;
+
 /// A kernel, a copy, a fill or a host function is one node of the driver each. What one node cannot
 /// express (a block whose rows have no common distance, a pattern that is no word) is one child
 /// graph.
@@ -42,7 +44,7 @@ class graph final : public backend::graph {
   /// The answer to an attempt to add a node, which is looked at after the attempt.
   result<graph_node> added(std::string_view what, abi::result answer,
                            const abi::graph_node& node) const;
-  status set_attributes(const launch_request& what, abi::graph_node node);
+  status set_attributes(launch_form& what, abi::graph_node node);
   [[nodiscard]] result<device_state*> device_for(memory_home to, memory_home from) const;
   [[nodiscard]] result<graph_node> add_empty(node_span after);
   [[nodiscard]] result<graph_node> add_block(const copy_request& what, node_span after);

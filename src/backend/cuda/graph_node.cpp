@@ -130,15 +130,16 @@ result<graph_node> graph::add_kernel(const launch_request& request, node_span af
       return added(base::cat("kernel ", base::quoted(what.name())), answer, made);
     }
     what.note_graph();
-    if (status failed = set_attributes(request, made); !failed) return failed;
+    if (!is_plain(request)) {
+      if (status failed = set_attributes(form, made); !failed) return failed;
+    }
     return added("a kernel", answer, made);
   });
 }
 
 // Beginning before the predecessor ends is a permission, and nodes do not make use of it.
-status graph::set_attributes(const launch_request& what, abi::graph_node node) {
-  launch_form form(what);
-  for (const abi::launch_attribute& each : form.attributes()) {
+status graph::set_attributes(launch_form& what, abi::graph_node node) {
+  for (const abi::launch_attribute& each : what.attributes()) {
     if (each.id == abi::launch_attribute_id::programmatic_stream_serialization) continue;
     const abi::result answer =
         on_->api()->cuGraphKernelNodeSetAttribute(node, each.id, &each.value);

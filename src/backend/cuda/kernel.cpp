@@ -51,28 +51,50 @@ std::string name_of(const driver& api, abi::function entry) {
 
 }  // namespace
 
-kernel::kernel(device_state& on, program* of, std::string name, abi::function entry)
-    : context_(on.context()),
-      of_(of),
+kernel::kernel(device_state& on, program& of, std::string name, abi::function entry)
+    : on_(on),
+      context_(on.context()),
+      of_(&of),
       name_(std::move(name)),
       entry_(entry),
       parameters_(ask_parameters(on.api(), entry)) {}
 
-// A handle may come again when its kernel was unloaded. The last parameter and that it is the last
-// tell the size of the argument block, by two calls that look things up: this is asked at each
-// launch.
-bool kernel::takes_the_same(const driver& api) const {
-  if (!parameters_) return true;
+kernel::kernel(device_state& on, std::uint64_t native, std::string name, abi::function entry)
+    : on_(on),
+      context_(on.context()),
+      native_(native),
+      name_(std::move(name)),
+      entry_(entry),
+      parameters_(ask_parameters(on.api(), entry)) {}
+
+bool kernel::has_the_same_last_parameter() const {
+  if (!parameters_ || parameters_->empty()) return true;
+  const kernel_parameter& last = parameters_->back();
   kernel_parameter now;
-  if (!parameters_->empty()) {
-    const kernel_parameter& last = parameters_->back();
-    const abi::result answer =
-        api->cuFuncGetParamInfo(entry_, parameters_->size() - 1, &now.offset, &now.bytes);
-    if (answer != abi::result::success || now.offset != last.offset || now.bytes != last.bytes) {
-      return false;
-    }
+  const abi::result answer =
+      on_.api()->cuFuncGetParamInfo(entry_, parameters_->size() - 1, &now.offset, &now.bytes);
+  return answer == abi::result::success && now.offset == last.offset && now.bytes == last.bytes;
+}
+
+// One call that finds what it looks for. That a kernel takes more arguments could be told by one
+// that fails only, which is dear; whoever gives more of them asks again.
+bool kernel::is_current() const {
+  if (of_ != nullptr) return true;
+  if (entry_ != reinterpret_cast<abi::function>(native_)) {
+    const context_guard in(on_.api(), context_);
+    const relaxed_capture allowed(on_.api());
+    if (function_of(on_.api(), native_) != entry_) return false;
   }
-  return api->cuFuncGetParamInfo(entry_, parameters_->size(), &now.offset, &now.bytes) ==
+  return has_the_same_last_parameter();
+}
+
+// A handle may come again when its kernel was unloaded. The last parameter and that it is the last
+// tell the size of the argument block.
+bool kernel::takes_the_same() const {
+  if (!parameters_) return true;
+  if (!has_the_same_last_parameter()) return false;
+  kernel_parameter none;
+  return on_.api()->cuFuncGetParamInfo(entry_, parameters_->size(), &none.offset, &none.bytes) ==
          abi::result::invalid_value;
 }
 
@@ -112,15 +134,15 @@ result<backend::kernel*> adopted_kernels::adopt(device_state& on, std::uint64_t 
   std::unique_ptr<kernel>& known = kernels_[native];
   const bool is_function =
       known != nullptr && known->entry() == reinterpret_cast<abi::function>(native);
-  if (is_function && known->takes_the_same(on.api())) {
+  if (is_function && known->takes_the_same()) {
     return static_cast<backend::kernel*>(known.get());
   }
   const context_guard in(on.api(), on.context());
   const relaxed_capture allowed(on.api());
   const abi::function entry = function_of(on.api(), native);
-  if (known == nullptr || known->entry() != entry || !known->takes_the_same(on.api())) {
+  if (known == nullptr || known->entry() != entry || !known->takes_the_same()) {
     if (known != nullptr) gone_.push_back(std::move(known));
-    known = std::make_unique<kernel>(on, nullptr, name_of(on.api(), entry), entry);
+    known = std::make_unique<kernel>(on, native, name_of(on.api(), entry), entry);
   }
   return static_cast<backend::kernel*>(known.get());
 }

@@ -31,8 +31,7 @@ void launch_form::add(abi::launch_attribute_id id, const Value& value) noexcept 
 }
 
 status check_launch_form(const driver& api, const std::string& who, const launch_request& request) {
-  const bool is_plain = launch_form(request).attributes().empty();
-  if (is_plain || api->cuLaunchKernelEx != nullptr) return {};
+  if (is_plain(request) || api->cuLaunchKernelEx != nullptr) return {};
   return {errc::unsupported,
           base::cat(who,
                     " cannot launch with clusters, cooperatively or before the predecessor ends: "

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -10,6 +11,12 @@
 #include "backend/queue.hpp"
 
 namespace millstream::backend::cuda {
+
+/// Whether a launch asks for nothing that has to be said by attributes.
+[[nodiscard]] inline bool is_plain(const launch_request& request) noexcept {
+  return !request.cooperative && !request.programmatic &&
+         request.cluster == std::array<std::uint32_t, 3>{1, 1, 1};
+}
 
 /// Refers to the request, which is there as long as this is.
 class launch_form {

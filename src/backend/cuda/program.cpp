@@ -139,18 +139,23 @@ result<std::unique_ptr<kernel>> program::look_up(const std::string& entry) {
                             " in this image; give the name as it is in the image"));
   }
   if (status failed = on_->check("look a kernel up", answer); !failed) return failed;
-  return std::make_unique<kernel>(*on_, this, entry, found);
+  return std::make_unique<kernel>(*on_, *this, entry, found);
 }
 
+// Tails that are noted are kept, so that an address stands for one of them.
 void program::note_launch(const std::shared_ptr<stream_tail>& on, bool captured) {
+  if (captured) note_graph();
+  if (last_user_.load(std::memory_order_relaxed) == on.get()) return;
   const std::scoped_lock hold(mutex_);
-  module_->in_graph = module_->in_graph || captured;
   if (std::find(users_.begin(), users_.end(), on) == users_.end()) users_.push_back(on);
+  last_user_.store(on.get(), std::memory_order_relaxed);
 }
 
 void program::note_graph() {
+  if (in_graph_.load(std::memory_order_relaxed)) return;
   const std::scoped_lock hold(mutex_);
   module_->in_graph = true;
+  in_graph_.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace millstream::backend::cuda

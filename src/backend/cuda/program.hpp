@@ -2,6 +2,8 @@
 /// Device code.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,15 +25,18 @@ struct stream_tail;
 /// An entry point of one of our programs, or one that somebody else keeps loaded.
 class kernel final : public backend::kernel {
  public:
-  /// `on` must be open. The driver is asked for the size of the arguments.
-  kernel(device_state& on, program* of, std::string name, abi::function entry);
+  /// Of a program, or adopted by its native handle. `on` must be open. The driver is asked for the
+  /// size of the arguments.
+  kernel(device_state& on, program& of, std::string name, abi::function entry);
+  kernel(device_state& on, std::uint64_t native, std::string name, abi::function entry);
   [[nodiscard]] const std::string& name() const noexcept override { return name_; }
   [[nodiscard]] const std::vector<kernel_parameter>* parameters() const noexcept override {
     return parameters_ ? &*parameters_ : nullptr;
   }
+  [[nodiscard]] bool is_current() const override;
   [[nodiscard]] abi::function entry() const noexcept { return entry_; }
   /// Whether the entry point still takes the arguments that were asked for when this was made.
-  [[nodiscard]] bool takes_the_same(const driver& api) const;
+  [[nodiscard]] bool takes_the_same() const;
   /// Where it runs.
   [[nodiscard]] abi::context context() const noexcept { return context_; }
   /// `invalid_value` for other arguments than it takes, and where it is launched on another device.
@@ -43,8 +48,12 @@ class kernel final : public backend::kernel {
   void note_graph();
 
  private:
+  [[nodiscard]] bool has_the_same_last_parameter() const;
+
+  device_state& on_;
   const abi::context context_;
-  program* const of_;  // null for somebody else's
+  program* const of_ = nullptr;  // null for somebody else's
+  const std::uint64_t native_ = 0;
   const std::string name_;
   const abi::function entry_;
   const std::optional<std::vector<kernel_parameter>> parameters_;  // none: the driver does not tell
@@ -79,6 +88,9 @@ class program final : public backend::program {
   std::mutex mutex_;  // guards the members below; the driver is called under it to look up a name
   std::unique_ptr<loaded_module> module_;
   std::vector<std::shared_ptr<stream_tail>> users_;
+  // Most launches tell nothing new, which is seen without the mutex.
+  std::atomic<const stream_tail*> last_user_{nullptr};
+  std::atomic<bool> in_graph_{false};
   std::map<std::string, std::unique_ptr<kernel>> kernels_;
 };
 

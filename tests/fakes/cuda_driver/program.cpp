@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tests/fakes/cuda_driver/call.hpp"
 #include "tests/fakes/cuda_driver/kernels.hpp"
@@ -108,7 +109,11 @@ void unload(call& in, table<std::uint64_t, image_state>& from, std::uint64_t han
   const image_ptr gone = look_up(from, handle);
   require(gone != nullptr, result::invalid_handle);
   gone->unloaded = true;
-  std::erase_if(in.all.functions, [&gone](const auto& one) { return one.second->image == gone; });
+  std::erase_if(in.all.functions, [&](const auto& one) {
+    if (one.second->image != gone) return false;
+    in.all.unloaded_functions.push_back(one.first);
+    return true;
+  });
   from.erase(handle);
 }
 
@@ -121,6 +126,15 @@ Handle handle_of(std::uint64_t number) {
   return reinterpret_cast<Handle>(number);
 }
 
+/// The handle of a function that was unloaded stands for the next one that is looked up.
+std::uint64_t take_handle(call& in) {
+  std::vector<std::uint64_t>& free = in.all.unloaded_functions;
+  if (free.empty()) return in.new_handle<std::uint64_t>();
+  const std::uint64_t handle = free.back();
+  free.pop_back();
+  return handle;
+}
+
 /// The same entry point of the same image in the same context is one function.
 std::uint64_t function_in(call& in, const image_ptr& image, const builtin_kernel* what,
                           const context_ptr& owner) {
@@ -130,7 +144,7 @@ std::uint64_t function_in(call& in, const image_ptr& image, const builtin_kernel
   made->what = what;
   made->image = image;
   made->owner = owner;
-  const auto handle = in.new_handle<std::uint64_t>();
+  const std::uint64_t handle = take_handle(in);
   in.all.functions[handle] = made;
   return handle;
 }

@@ -30,6 +30,7 @@ void forget_objects(state& all) {
   all.modules.clear();
   all.libraries.clear();
   all.functions.clear();
+  all.unloaded_functions.clear();
   all.greens.clear();
   all.descriptors.clear();
   all.memory.clear();

@@ -274,6 +274,7 @@ struct state {
   table<std::uint64_t, image_state> modules;
   table<std::uint64_t, image_state> libraries;
   table<std::uint64_t, function_state> functions;
+  std::vector<std::uint64_t> unloaded_functions;  // handles that come again
   table<green_context, green_state> greens;
   table<resource_descriptor, descriptor_state> descriptors;
 

@@ -3,10 +3,12 @@
 // one or a real one.
 #include "support.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -101,6 +103,41 @@ TEST_F(CudaKernelTask, LaunchesAKernelOfALibraryOfSomebodyElse) {
   });
   ctx.finalize();
   EXPECT_EQ(values, std::vector<double>(100, 5.0));
+}
+
+// A handle says nothing about its kernel once its owner has unloaded it. An object made anew, and
+// one that is made for that, take the kernel that the handle names now, also one that takes the
+// same arguments and more.
+TEST_F(CudaKernelTask, HandleThatComesAgainNamesItsNewKernel) {
+  if (!the_driver().is_fake) GTEST_SKIP() << "a driver may give every kernel a handle of its own";
+  constexpr std::array names{"test_write_word", "test_fill_u32", "test_add_u32"};
+  std::vector<std::uint32_t> values(100, 1);
+  const auto data = ctx.logical_data(values);
+  std::map<const void*, ms::device_kernel> kept;
+  int came_again = 0;
+  for (std::size_t i = 0; i < 12; ++i) {
+    abi::module loaded = nullptr;
+    abi::function found = nullptr;
+    ASSERT_EQ(api.cuModuleLoadData(&loaded, image().c_str()), abi::result::success);
+    ASSERT_EQ(api.cuModuleGetFunction(&found, loaded, names[i % 3]), abi::result::success);
+    ms::device_kernel& by_handle = kept[found];
+    if (by_handle) ++came_again;
+    if (!by_handle)
+      by_handle = ms::device_kernel::by_handle(reinterpret_cast<std::uint64_t>(found));
+    for (const ms::device_kernel& each : {by_handle, ms::device_kernel(found)}) {
+      ctx.kernel_task(data.rw(), [&](launcher& k, auto v) {
+        const std::uint64_t count = v.size();
+        if (i % 3 == 0) k.launch(each, 4, 64, v.data(), 7U);
+        if (i % 3 == 1) k.launch(each, 4, 64, v.data(), 2U, count);
+        if (i % 3 == 2) k.launch(each, 4, 64, v.data(), v.data(), v.data(), count);
+      });
+    }
+    ctx.fence().synchronize();
+    ASSERT_EQ(api.cuModuleUnload(loaded), abi::result::success);
+  }
+  EXPECT_EQ(came_again, 11);
+  ctx.finalize();
+  EXPECT_EQ(values, std::vector<std::uint32_t>(100, 8));
 }
 
 TEST_F(CudaKernelTask, AccumulatesFiftyTimesWithItsOwnFactor) {

@@ -83,6 +83,38 @@ TEST(LaunchCounts, RecordedLaunchIsOneNodeAndNothingElse) {
   on.finalize();
 }
 
+TEST(LaunchCounts, RecordedLaunchesAllocateOneGraphAStageAndNothingElse) {
+  context_options options;
+  options.on = machine({.name = "null", .devices = 1, .seed = {}});
+  options.use_graph = true;
+  for (const int tasks : {50, 5'000}) {
+    untyped_context on(options);
+    const untyped_data x = on.make_data(800);
+    launch(on, {x.write()});
+    const std::vector<task_dep> deps{x.rw()};
+    const auto record = [&] {
+      for (int i = 0; i < tasks; ++i)
+        launch(on, deps, 1);
+    };
+    // The first two stages differ in their first task.
+    for (int stage = 0; stage < 3; ++stage) {
+      record();
+      (void)on.fence();
+    }
+    const call_meter meter(on.where());
+    const std::uint64_t before = heap_allocations();
+    record();
+    const std::uint64_t taken = heap_allocations() - before;
+    const auto count = static_cast<std::uint64_t>(tasks);
+    EXPECT_EQ(meter.calls(),
+              (calls{{"make_graph", 1}, {"graph_add", count}, {"kernel_node", count}}));
+    if (!pools_are_off) {
+      EXPECT_EQ(taken, 1U) << "for " << tasks << " tasks";
+    }
+    on.finalize();
+  }
+}
+
 TEST(LaunchFailures, RefusedLaunchIsNamedAndPoisonsTheOutputs) {
   untyped_context on = open("null", 1);
   const untyped_data x = on.make_data(800, "x");

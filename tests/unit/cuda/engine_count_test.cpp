@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What tasks on the CUDA machine cost in steady state: driver calls and heap allocations, exactly.
+#include <array>
 #include <map>
+#include <vector>
+
+#include <millstream/kernel.hpp>
 
 #include "tests/unit/core/heap_meter.hpp"
 #include "tests/unit/cuda/engine_test.hpp"
@@ -94,6 +98,78 @@ TEST_F(EngineCount, AChainOfKernelsMakesTheirLaunchesOnly) {
     });
   });
   EXPECT_EQ(one.driver, (calls{{"cuLaunchKernel", 1000}}));
+}
+
+/// A kernel task that fills its first dependency.
+void describe_fill(untyped_context& on, const std::vector<task_dep>& deps,
+                   const device_kernel& fill) {
+  untyped_task task(on);
+  task.set_kind(task_kind::cuda_kernel);
+  task.set_place(device);
+  for (const task_dep& each : deps)
+    task.add_dep(each);
+  task.start();
+  void* const to = task.pointer(0);
+  const std::uint32_t value = 1;
+  const std::uint64_t count = 16;
+  const std::array<kernel_argument, 3> arguments{
+      kernel_argument{&to, sizeof to, alignof(void*)},
+      kernel_argument{&value, sizeof value, alignof(std::uint32_t)},
+      kernel_argument{&count, sizeof count, alignof(std::uint64_t)}};
+  task.launch({&fill, {.grid = 1, .block = 32}, arguments, nullptr});
+  task.end();
+}
+
+/// A program of ours, a kernel of somebody else's, and the handle of one.
+std::vector<device_kernel> all_kinds() {
+  const abi::function native = device_0().kernel("test_fill_u32");
+  const auto handle = reinterpret_cast<std::uint64_t>(native);
+  const program own(machine({.name = "cuda", .devices = 1, .seed = {}}),
+                    fake_cuda_test::kernel_text());
+  return {own.kernel("test_fill_u32"), device_kernel(native), device_kernel::by_handle(handle)};
+}
+
+TEST_F(EngineCount, ADescribedKernelIsOneLaunch) {
+  const untyped_data x = on().make_data(64);
+  const std::vector<task_dep> deps{x.write()};
+  const on_device_0 here;
+  const std::vector<device_kernel> kinds = all_kinds();
+  for (const device_kernel& each : kinds) {
+    const cost one = steady_cost(1000, [&] { describe_fill(on(), deps, each); });
+    calls seen = one.driver;
+    EXPECT_EQ(seen.erase("cuCtxGetCurrent"), 1U);  // touches memory of the thread only
+    // What a handle names is looked at, since it may come again.
+    const bool by_handle = &each == &kinds.back();
+    calls wanted{{"cuLaunchKernel", 1000}};
+    if (by_handle) wanted["cuFuncGetParamInfo"] = 1000;
+    EXPECT_EQ(seen, wanted);
+  }
+}
+
+TEST_F(EngineCount, ARecordedKernelIsOneNode) {
+  context_options options;
+  options.on = machine({.name = "cuda", .devices = 1, .seed = {}});
+  options.use_graph = true;
+  untyped_context recorded(options);
+  const untyped_data x = recorded.make_data(64);
+  const std::vector<task_dep> deps{x.write()};
+  const on_device_0 here;
+  const std::vector<device_kernel> kinds = all_kinds();
+  for (const device_kernel& each : kinds) {
+    const auto record = [&] {
+      for (int i = 0; i < 1000; ++i)
+        describe_fill(recorded, deps, each);
+    };
+    record();
+    static_cast<void>(recorded.fence());
+    calls seen = calls_of(record);
+    EXPECT_EQ(seen.erase("cuCtxGetCurrent"), 1U);  // touches memory of the thread only
+    calls wanted{{"cuGraphCreate", 1}, {"cuGraphAddKernelNode", 1000}};
+    if (&each == &kinds.back()) wanted["cuFuncGetParamInfo"] = 1000;
+    EXPECT_EQ(seen, wanted);
+    static_cast<void>(recorded.fence());
+  }
+  recorded.finalize();
 }
 
 TEST_F(EngineCount, WithoutAPlaceOneOfManyDevicesIsAskedForByOneCall) {

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The kernels that were launched in a context.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+#include <millstream/kernel.hpp>
+
+#include "interpreter.hpp"
+
+namespace millstream::python {
+
+/// A kernel, and what its own package would launch it with.
+struct found_kernel {
+  device_kernel what;
+  nb::object convert;                         ///< of the arguments, if they need it; else null
+  std::optional<std::int64_t> threads;        ///< of a block
+  std::optional<std::uint64_t> shared_bytes;  ///< dynamic
+  std::optional<dims> cluster;                ///< then the grid counts clusters
+  bool cooperative = false;
+  bool programmatic = false;
+};
+
+/// Asks for each kernel once. Keeps the objects, and so their code loaded. Needs the interpreter
+/// lock, but for its end.
+class kernel_table {
+ public:
+  static constexpr int any_device = -1;
+
+  /// None if it was not added. What is found is the caller's own, since code of the user's may
+  /// clear the table meanwhile.
+  [[nodiscard]] std::optional<found_kernel> find(nb::handle kernel, int device) const;
+  void add(nb::handle kernel, int device, const found_kernel& found);
+  /// A kernel of which only the handle is known: its owner may unload it and load another one.
+  [[nodiscard]] const device_kernel& by_handle(std::uint64_t native);
+
+  void clear() noexcept;
+  /// For the garbage collector: a list.
+  [[nodiscard]] nb::handle kept() const noexcept { return kept_.get(); }
+
+ private:
+  struct entry {
+    found_kernel found;  // without `convert`, which is kept as an object
+    PyObject* convert;
+  };
+  std::map<std::pair<PyObject*, int>, entry> entries_;
+  std::unordered_map<std::uint64_t, device_kernel> by_handle_;
+  py_ref kept_;
+};
+
+}  // namespace millstream::python
