@@ -69,6 +69,16 @@ class graph {
   /// the graph is `broken`.
   virtual status end_body(queue& on, node_list& last) = 0;
 
+  /// Adds the nodes as they are now, as one, to what is recorded of `on` (queue::is_capturing) by
+  /// somebody else or into another graph: behind what was issued to it so far and before what comes
+  /// later. `usage` if nobody records it. What this graph keeps goes with the nodes.
+  virtual status record_into(queue& on) = 0;
+  /// What nodes use and the machine does not know: held until neither this graph can run any more
+  /// nor anything that was made from it, of whoever made it: executables, graphs with it as a
+  /// child, launches on their way. Then it is let go on a thread of the library's that holds no
+  /// lock.
+  virtual status keep(std::shared_ptr<void> what) = 0;
+
   /// Nodes so far, children counted as one.
   [[nodiscard]] virtual std::size_t node_count() const noexcept = 0;
   /// No body may be open. Takes time, but waits for nothing on the machine.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "backend/event.hpp"
@@ -111,6 +112,9 @@ class queue {
   /// Then only copy, fill, launch, record, wait, allocate and release may be used, and marks
   /// cannot be waited for on the host.
   [[nodiscard]] virtual result<bool> is_capturing() { return false; }
+  /// graph::keep for the graph that the queue is recorded into. `usage` if it is not recorded, and
+  /// then the caller has to see to it.
+  virtual status keep(std::shared_ptr<void> what);
 };
 
 }  // namespace millstream::backend

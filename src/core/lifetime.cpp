@@ -410,12 +410,19 @@ void context::finish_on_stream(lock& held) {
 }
 
 // The stream may still use the buffers, whose owners wait for it on the host side. What was
-// recorded can run again at any time: there they stay with the context, and then the recorder has
-// to keep them.
+// recorded can run again at any time: there the recorded graph keeps them. Where it cannot, they
+// stay with the context, and then the recorder has to keep them.
 void context::keep_until_passed() {
+  if (lanes_.is_recorded()) {
+    std::erase(kept_, nullptr);
+    if (kept_.empty()) return;
+    auto all = std::make_shared<std::vector<std::shared_ptr<void>>>(kept_);
+    if (lanes_.queue(0).keep(std::move(all)).ok()) kept_.clear();
+    return;
+  }
   completion_set stream;
   stream.add(lanes_.tail(0));
-  if (!lanes_.is_recorded()) keep_behind(stream, kept_);
+  keep_behind(stream, kept_);
 }
 
 // Takes the owners, unless there is nothing to wait for. What cannot be queued is leaked: it may

@@ -62,8 +62,9 @@ class recorder {
   /// Puts such a body into the stage, after its end.
   virtual void join_body(lane_index lane) = 0;
 
-  /// Queues what was recorded on `on`, and begins the next stage, also if that fails: then no job
-  /// of the stage will run, all were discarded.
+  /// Queues what was recorded on `on`, or makes it a part of what somebody else records of `on`,
+  /// and begins the next stage, also if that fails: then no job of the stage will run, all were
+  /// discarded.
   virtual void launch(backend::queue& on) = 0;
   /// Discards what was recorded, and begins the next stage.
   virtual void give_up() noexcept = 0;

@@ -204,10 +204,14 @@ std::unique_ptr<backend::executable_graph> recorder::make_executable(const shape
 
 void recorder::launch(backend::queue& on) {
   const shape like = present_shape();
-  std::unique_ptr<backend::executable_graph> ready;
   try {
-    ready = make_executable(like);
-    core::check(ready->launch(on));
+    if (value_of(on.is_capturing())) {
+      core::check(graph_->record_into(on));
+    } else {
+      auto ready = make_executable(like);
+      core::check(ready->launch(on));
+      cache_->give(like, std::move(ready));
+    }
   } catch (...) {
     give_up();
     throw;
@@ -215,7 +219,6 @@ void recorder::launch(backend::queue& on) {
   ++stats_.stages;
   stats_.nodes += like.nodes;
   launched_ = std::move(graph_);
-  cache_->give(like, std::move(ready));
   end_stage();
 }
 

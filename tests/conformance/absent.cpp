@@ -57,6 +57,7 @@ TEST_F(absent, ForeignWorkIsNotRecorded) {
   backend::queue& queue = queue_on(0);
   expect_unsupported(graph->begin_body(queue, {}), capability::capture_to_graph);
   expect_unsupported(graph->end_body(queue, last), capability::capture_to_graph);
+  expect_unsupported(graph->record_into(queue), capability::capture_to_graph);
   EXPECT_TRUE(last.empty());
   EXPECT_FALSE(value(queue.is_capturing()));
 }

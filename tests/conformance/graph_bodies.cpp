@@ -127,6 +127,100 @@ TEST_F(graph_bodies, OneThatFailsLeavesTheQueueAndBreaksTheGraph) {
   finish(queue);
 }
 
+TEST_F(graph_bodies, AGraphIsRecordedAsOneNode) {
+  backend::queue& queue = queue_on(0);
+  std::byte* block = take(0, 300, queue);
+  const graph_ptr part = new_graph();
+  for (int i = 0; i < 3; ++i)
+    static_cast<void>(fill_node(*part, 0, block, 100, i));
+  const graph_ptr graph = new_graph();
+  const graph_node first = fill_node(*graph, 0, block, 100, 1);
+  node_list last;
+  ok(graph->begin_body(queue, span_of({first})));
+  ok(part->record_into(queue));
+  ok(part->record_into(queue));
+  ok(queue.fill(fill_of(0, block, 100, 2)));
+  ok(graph->end_body(queue, last));
+  EXPECT_EQ(graph->node_count(), 4U);
+  EXPECT_EQ(part->node_count(), 3U);
+  ASSERT_EQ(last.size(), 1U);
+}
+
+TEST_F(graph_bodies, AGraphIsNotRecordedWhereNobodyRecords) {
+  backend::queue& queue = queue_on(0);
+  std::byte* block = take(0, 100, queue);
+  const graph_ptr part = new_graph();
+  static_cast<void>(fill_node(*part, 0, block, 100, 1));
+  EXPECT_EQ(part->record_into(queue).code(), errc::usage);
+  EXPECT_EQ(queue.keep(std::make_shared<int>(1)).code(), errc::usage);
+  ok(value(part->instantiate())->launch(queue));
+  finish(queue);
+}
+
+TEST_F(graph_bodies, WhatAQueueKeepsIsTheGraphs) {
+  backend::queue& queue = queue_on(0);
+  std::latch gone(1);
+  const graph_ptr graph = new_graph();
+  node_list last;
+  ok(graph->begin_body(queue, {}));
+  ok(queue.keep(std::make_shared<end_watch>(gone)));
+  ok(graph->end_body(queue, last));
+  executable_ptr whole = value(graph->instantiate());
+  EXPECT_FALSE(gone.try_wait());
+  ok(whole->launch(queue));
+  finish(queue);
+  EXPECT_FALSE(gone.try_wait());
+}
+
+TEST_F(graph_body_values, ARecordedGraphIsCarriedOutInItsTurn) {
+  backend::queue& queue = queue_on(0);
+  std::byte* block = take(0, 200, queue);
+  fill(queue, 0, block, 200, 9);
+  finish(queue);
+  const graph_ptr graph = new_graph();
+  {
+    const graph_ptr part = new_graph();
+    const graph_node one = fill_node(*part, 0, block, 100, 3);
+    static_cast<void>(copy_node(*part, copy_of(block + 100, 0, block, 0, 100), {one}));
+    node_list last;
+    ok(graph->begin_body(queue, {}));
+    ok(queue.fill(fill_of(0, block, 200, 1)));
+    ok(part->record_into(queue));
+    ok(queue.fill(fill_of(0, block, 50, 2)));
+    ok(graph->end_body(queue, last));
+  }
+  const executable_ptr whole = value(graph->instantiate());
+  bytes right(200, std::byte{3});
+  std::fill_n(right.begin(), 50, std::byte{2});
+  for (int turn = 0; turn < 3; ++turn) {
+    fill(queue, 0, block, 200, 8);
+    ok(whole->launch(queue));
+    EXPECT_EQ(read(queue, 0, block, 200), right);
+  }
+}
+
+// Nobody says of such launches that they will call what the nodes call.
+TEST_F(graph_body_values, ARecordedGraphFillsHostMemoryAtEachLaunch) {
+  backend::queue& queue = queue_on(0);
+  bytes there(100);
+  const graph_ptr graph = new_graph();
+  {
+    const graph_ptr part = new_graph();
+    static_cast<void>(fill_node(*part, -1, there.data(), 100, 3));
+    node_list last;
+    ok(graph->begin_body(queue, {}));
+    ok(part->record_into(queue));
+    ok(graph->end_body(queue, last));
+  }
+  const executable_ptr whole = value(graph->instantiate());
+  for (int turn = 0; turn < 3; ++turn) {
+    there.assign(100, std::byte{0});
+    ok(whole->launch(queue));
+    finish(queue);
+    EXPECT_EQ(there, bytes(100, std::byte{3}));
+  }
+}
+
 TEST_F(graph_body_values, AreCarriedOutWhenTheGraphIsLaunched) {
   backend::queue& queue = queue_on(0);
   std::byte* block = take(0, 300, queue);

@@ -132,6 +132,72 @@ TEST_F(graphs, AJobIsCalledOncePerLaunch) {
   }
 }
 
+TEST_F(graphs, WhatIsKeptGoesWithTheLastThatMayRun) {
+  backend::queue& queue = queue_on(0);
+  std::latch gone(1);
+  graph_ptr graph = new_graph();
+  ok(graph->keep(std::make_shared<end_watch>(gone)));
+  graph_ptr outer = new_graph();
+  static_cast<void>(value(outer->add_child(*graph, {})));
+  executable_ptr inner_whole = value(graph->instantiate());
+  graph.reset();
+  executable_ptr whole = value(outer->instantiate());
+  ok(inner_whole->launch(queue));
+  finish(queue);
+  inner_whole.reset();
+  outer.reset();
+  for (int turn = 0; turn < 2; ++turn) {
+    EXPECT_FALSE(gone.try_wait());
+    ok(whole->launch(queue));
+    finish(queue);
+  }
+  whole.reset();
+  gone.wait();  // on a thread of the library's, soon
+}
+
+TEST_F(graphs, WhatIsKeptGoesWithTheExecutableThatIsUpdated) {
+  backend::queue& queue = queue_on(0);
+  std::latch first_gone(1);
+  std::latch second_gone(1);
+  executable_ptr whole;
+  {
+    const graph_ptr graph = new_graph();
+    ok(graph->keep(std::make_shared<end_watch>(first_gone)));
+    whole = value(graph->instantiate());
+  }
+  {
+    const graph_ptr graph = new_graph();
+    ok(graph->keep(std::make_shared<end_watch>(second_gone)));
+    ok(graph->update(*whole));
+  }
+  first_gone.wait();
+  EXPECT_FALSE(second_gone.try_wait());
+  ok(whole->launch(queue));
+  finish(queue);
+  whole.reset();
+  second_gone.wait();
+}
+
+TEST_F(graph_values, WhatIsKeptOutlastsALaunchOnItsWay) {
+  backend::queue& queue = queue_on(0);
+  std::latch gone(1);
+  std::byte* block = take(0, 100, queue);
+  bytes got(100);
+  {
+    gate hold(*this, queue);
+    {
+      const graph_ptr graph = new_graph();
+      ok(graph->keep(std::make_shared<end_watch>(gone)));
+      static_cast<void>(fill_node(*graph, 0, block, 100, 6));
+      ok(value(graph->instantiate())->launch(queue));
+    }
+    EXPECT_FALSE(gone.try_wait());
+    hold.open();
+  }
+  EXPECT_EQ(read(queue, 0, block, 100), bytes(100, std::byte{6}));
+  gone.wait();
+}
+
 TEST_F(graphs, ANodeThatFailsToBeAddedIsNotThere) {
   backend::queue& queue = queue_on(0);
   std::byte* block = take(0, 100, queue);

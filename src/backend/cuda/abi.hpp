@@ -94,6 +94,7 @@ using kernel = struct kernel_object*;
 using graph = struct graph_object*;
 using graph_node = struct graph_node_object*;
 using executable_graph = struct executable_graph_object*;
+using user_object = struct user_object_object*;
 using memory_pool = struct memory_pool_object*;
 using array = struct array_object*;
 using green_context = struct green_context_object*;
@@ -229,6 +230,11 @@ enum class granularity : std::uint32_t { minimum = 0, recommended = 1 };
 
 enum class resource_type : std::uint32_t { invalid = 0, multiprocessors = 1 };
 enum class green_context_flags : std::uint32_t { default_stream = 1 };
+
+/// Nobody can wait for the end of the object.
+enum class user_object_flags : std::uint32_t { no_destructor_sync = 1 };
+/// The graph takes over the caller's references.
+enum class retain_user_object_flags : std::uint32_t { move = 1 };
 
 /// The functions that a driver calls back.
 using host_function = void (*)(void* data);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "backend/cuda/executable.hpp"
+#include "backend/cuda/kept.hpp"
 #include "backend/cuda/queue.hpp"
 #include "backend/guarded.hpp"
 #include "backend/missing.hpp"
@@ -114,6 +115,49 @@ status graph::end_body(backend::queue& on, node_list& last) {
     bodies_.note_failure(injected);
     return injected;
   });
+}
+
+status graph::record_into(backend::queue& on) {
+  if (status refused = enter(call::graph_launch, capability::capture_to_graph); !refused)
+    return refused;
+  if (status open = check_whole(); !open) return open;
+  return guarded(on_->who(), [&]() -> status {
+    stream* const native = static_cast<any_queue&>(on).native();
+    if (native == nullptr) {
+      return {errc::unsupported,
+              base::cat(on_->who(),
+                        " cannot record a graph into a queue of the host side; use a "
+                        "queue of a device")};
+    }
+    auto place = look_at_capture(*native);
+    if (!place) return place.take_status();
+    if (status failed = let_others_launch(); !failed) return failed;
+    return record_at(*native, place.value());
+  });
+}
+
+status graph::record_at(stream& on, const capture_place& place) {
+  const context_guard in(on.on.api(), on.on.context());
+  abi::graph_node made = nullptr;
+  const abi::result answer =
+      on_->api()->cuGraphAddChildGraphNode(&made, place.into, place.after, place.count, raw_);
+  if (answer != abi::result::success) return refuse_child_graph(*this, answer);
+  return on_->check("go on behind a graph in a recording",
+                    on_->api()->cuStreamUpdateCaptureDependencies(
+                        on.raw, &made, nullptr, 1, abi::capture_dependencies_flags::set));
+}
+
+status graph::keep(std::shared_ptr<void> what) {
+  if (status refused = enter(call::graph_add, capability::graphs); !refused) return refused;
+  return guarded(on_->who(), [&] { return keep_in(*on_, raw_, std::move(what)); });
+}
+
+// Launches of others do not say that they will call what host nodes call.
+status graph::let_others_launch() {
+  if (calls_.size() == 0) return {};
+  for (host_call* const each : calls_)
+    each->expect_always();
+  return keep_in(*on_, raw_, std::make_shared<host_calls>(calls_));
 }
 
 std::size_t graph::node_count() const noexcept {

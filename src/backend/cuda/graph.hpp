@@ -30,6 +30,8 @@ class graph final : public backend::graph {
   [[nodiscard]] result<graph_node> add_child(const backend::graph& child, node_span after) override;
   status begin_body(backend::queue& on, node_span after) override;
   status end_body(backend::queue& on, node_list& last) override;
+  status record_into(backend::queue& on) override;
+  status keep(std::shared_ptr<void> what) override;
   [[nodiscard]] std::size_t node_count() const noexcept override;
   [[nodiscard]] result<std::unique_ptr<executable_graph>> instantiate() override;
   status update(executable_graph& target) override;
@@ -56,6 +58,8 @@ class graph final : public backend::graph {
   template <class Body>
   result<graph_node> add_parts(std::string_view what, node_span after, Body&& body);
   [[nodiscard]] status refuse_child_graph(const graph& child, abi::result answer) const;
+  [[nodiscard]] status record_at(stream& on, const capture_place& place);
+  [[nodiscard]] status let_others_launch();
 
   const std::shared_ptr<device_state> on_;
   const live_mark alive_;

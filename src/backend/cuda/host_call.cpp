@@ -116,9 +116,12 @@ void host_call::carry_out() noexcept {
 
 void host_call::run(void* of) noexcept {
   auto* const self = static_cast<host_call*>(of);
-  if (!self->claim()) return;
-  self->carry_out();
-  self->drop();
+  if (self->claim()) {
+    self->carry_out();
+    self->drop();
+  } else if (self->always_.load(std::memory_order_relaxed)) {
+    self->carry_out();
+  }
 }
 
 host_calls::~host_calls() {

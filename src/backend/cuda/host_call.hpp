@@ -47,6 +47,8 @@ class host_call {
 
   /// A launch will call it once more.
   void expect() noexcept;
+  /// From now on launches call it that do not say so, for as long as somebody holds it.
+  void expect_always() noexcept { always_.store(true, std::memory_order_relaxed); }
   /// The launch was refused.
   void unexpect() noexcept;
   /// The device is lost: the driver may or may not call what is expected. The jobs are discarded.
@@ -64,6 +66,7 @@ class host_call {
   const work what_;
   std::atomic<std::uint32_t> holders_{1};
   std::atomic<std::uint32_t> expected_{0};
+  std::atomic<bool> always_{false};
 };
 
 /// Holds calls.

@@ -232,7 +232,9 @@ capability_set ask_bits(const machine_state& state) noexcept {
                api->cuGraphDestroyNode != nullptr && api->cuGraphGetNodes != nullptr &&
                api->cuGraphNodeGetType != nullptr && api->cuGraphDebugDotPrint != nullptr &&
                api->cuGraphInstantiateWithParams != nullptr && api->cuGraphExecUpdate != nullptr &&
-               api->cuGraphLaunch != nullptr && api->cuGraphExecDestroy != nullptr);
+               api->cuGraphLaunch != nullptr && api->cuGraphExecDestroy != nullptr &&
+               api->cuUserObjectCreate != nullptr && api->cuUserObjectRelease != nullptr &&
+               api->cuGraphRetainUserObject != nullptr);
   bits.set(capability::vmm,
            api->cuMemAddressReserve != nullptr && api->cuMemAddressFree != nullptr &&
                api->cuMemCreate != nullptr && api->cuMemRelease != nullptr &&

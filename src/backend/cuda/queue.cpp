@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "backend/cuda/kept.hpp"
 #include "backend/guarded.hpp"
 #include "backend/missing.hpp"
 #include "backend/request.hpp"
@@ -79,6 +80,15 @@ status queue::wait(backend::event& what) {
 result<bool> queue::is_capturing() {
   if (base::forked_child()) return call_gate::refuse_child(on_->who());
   return guarded(on_->who(), [&] { return stream_->is_capturing(); });
+}
+
+status queue::keep(std::shared_ptr<void> what) {
+  if (base::forked_child()) return call_gate::refuse_child(on_->who());
+  return guarded(on_->who(), [&]() -> status {
+    auto place = look_at_capture(*stream_);
+    if (!place) return place.take_status();
+    return keep_in(*on_, place.value().into, std::move(what));
+  });
 }
 
 }  // namespace millstream::backend::cuda

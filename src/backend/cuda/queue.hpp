@@ -34,6 +34,7 @@ class queue final : public any_queue {
   status record(backend::event& into) override;
   status wait(backend::event& what) override;
   [[nodiscard]] result<bool> is_capturing() override;
+  status keep(std::shared_ptr<void> what) override;
 
   [[nodiscard]] stream* native() noexcept override { return stream_.get(); }
   [[nodiscard]] result<mark> tail() override { return stream_->record(); }

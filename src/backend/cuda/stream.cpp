@@ -136,6 +136,24 @@ status stream::wait(const mark& what) {
       api->cuStreamWaitValue64(raw, word, what.position, abi::wait_value_flags::greater_or_equal));
 }
 
+result<capture_place> look_at_capture(stream& of) {
+  const driver& api = of.on.api();
+  const context_guard in(api, of.on.context());
+  auto now = abi::capture_status::none;
+  std::uint64_t id = 0;
+  const abi::graph_edge* edges = nullptr;
+  capture_place found;
+  const abi::result answer = api->cuStreamGetCaptureInfo(of.raw, &now, &id, &found.into,
+                                                         &found.after, &edges, &found.count);
+  if (status failed = of.on.check("look at a recording", answer); !failed) return failed;
+  if (now == abi::capture_status::active) return found;
+  return status(errc::usage,
+                base::cat(of.on.who(), now == abi::capture_status::none
+                                           ? " finds nobody who records the queue; launch there"
+                                           : " finds a recording that a call has spoilt; leave "
+                                             "out what cannot be recorded"));
+}
+
 // The driver refuses such a wait and with it the whole capture.
 status stream::wait_outside(const mark& what) {
   auto passed = is_passed(what);

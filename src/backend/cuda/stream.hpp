@@ -103,6 +103,16 @@ class stream {
   void* large_staging_ = nullptr;
 };
 
+/// Where a recording of a stream is: the graph, and what the next node comes after. The list is the
+/// driver's, good until the next call on the stream.
+struct capture_place {
+  abi::graph into = nullptr;
+  const abi::graph_node* after = nullptr;
+  std::size_t count = 0;
+};
+/// `usage` if nobody records the stream, or the recording is spoilt.
+[[nodiscard]] result<capture_place> look_at_capture(stream& of);
+
 /// Moves by the driver's thread are short, so that those of other streams come in between.
 inline constexpr std::size_t host_move_bytes = std::size_t{16} << 20U;
 /// Pageable copies go through pieces of this size.

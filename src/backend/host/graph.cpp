@@ -6,6 +6,7 @@
 #include "backend/guarded.hpp"
 #include "backend/host/queue.hpp"
 #include "backend/missing.hpp"
+#include "backend/parting.hpp"
 
 namespace millstream::backend::host {
 
@@ -130,6 +131,19 @@ status graph::end_body(backend::queue& /*on*/, node_list& last) {
   last.clear();
   if (status refused = machine_->gate.pass(call::graph_body, who_); !refused) return refused;
   return missing(who_, "record what is issued to a queue", capability::capture_to_graph);
+}
+
+status graph::record_into(backend::queue& /*on*/) {
+  if (status refused = machine_->gate.pass(call::graph_launch, who_); !refused) return refused;
+  return missing(who_, "record a graph into a queue", capability::capture_to_graph);
+}
+
+status graph::keep(std::shared_ptr<void> what) {
+  if (status refused = machine_->gate.pass(call::graph_add, who_); !refused) return refused;
+  return guarded(who_, [&]() -> status {
+    own().kept.push_back(part_elsewhere(std::move(what)));
+    return {};
+  });
 }
 
 result<std::unique_ptr<executable_graph>> graph::instantiate() {

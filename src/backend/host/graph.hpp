@@ -50,6 +50,8 @@ class graph final : public backend::graph {
   [[nodiscard]] result<graph_node> add_child(const backend::graph& child, node_span after) override;
   status begin_body(backend::queue& on, node_span after) override;
   status end_body(backend::queue& on, node_list& last) override;
+  status record_into(backend::queue& on) override;
+  status keep(std::shared_ptr<void> what) override;
   [[nodiscard]] std::size_t node_count() const noexcept override { return what_->shape.size(); }
   [[nodiscard]] result<std::unique_ptr<executable_graph>> instantiate() override;
   status update(executable_graph& target) override;

@@ -17,6 +17,7 @@ plan::plan(const recording& what) {
 
 std::vector<plan::index> plan::add_nodes(const recording& in, std::optional<index> entry,
                                          edge_list& edges) {
+  kept_.insert(kept_.end(), in.kept.begin(), in.kept.end());
   std::vector<index> ends;
   ends.reserve(in.shape.size());
   for (std::size_t at = 0; at < in.shape.size(); ++at) {

@@ -23,6 +23,7 @@ using node_work = std::variant<copy_request, fill_request, job*, std::shared_ptr
 struct recording {
   graph_shape shape;
   std::vector<node_work> work;
+  std::vector<std::shared_ptr<void>> kept;
 
   [[nodiscard]] std::size_t bytes() const noexcept;
 };
@@ -81,6 +82,7 @@ class plan {
 
   std::vector<step> steps_;
   std::vector<index> successors_;
+  std::vector<std::shared_ptr<void>> kept_;  // those of children, too
 };
 
 }  // namespace millstream::backend::host

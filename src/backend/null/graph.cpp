@@ -6,6 +6,7 @@
 
 #include "backend/guarded.hpp"
 #include "backend/missing.hpp"
+#include "backend/parting.hpp"
 
 namespace millstream::backend::null {
 namespace {
@@ -24,6 +25,7 @@ recording take_spare(machine_state& from) {
 void keep_spare(machine_state& in, recording&& spare) noexcept {
   spare.shape.clear();
   spare.jobs.clear();
+  spare.kept.clear();
   const std::scoped_lock hold(in.spare_mutex);
   if (in.spare_recordings.size() >= most_spares) return;
   static_cast<void>(guarded("graph", [&]() -> status {
@@ -128,6 +130,7 @@ result<graph_node> graph::add_child(const backend::graph& child, node_span after
         what_.shape.add_child(std::make_shared<const graph_shape>(inner.shape), after, who_);
     if (!added) return added;
     what_.jobs.insert(what_.jobs.end(), inner.jobs.begin(), inner.jobs.end());
+    what_.kept.insert(what_.kept.end(), inner.kept.begin(), inner.kept.end());
     machine_->gate.note(node_call(node_kind::child));
     return added;
   });
@@ -178,6 +181,32 @@ status graph::end_body(backend::queue& on, node_list& last) {
     broken_ = true;
   }
   return ended;
+}
+
+status graph::record_into(backend::queue& on) {
+  if (status refused = enter(call::graph_launch); !refused) return refused;
+  if (status open = check_whole(); !open) return open;
+  auto& captured = static_cast<queue&>(on);
+  return guarded(who_, [&]() -> status {
+    if (captured.into_ == nullptr) {
+      return {errc::usage, base::cat(who_,
+                                     " cannot record a graph into a queue that nobody records; "
+                                     "launch it there")};
+    }
+    result<graph_node> added = captured.into_->add_child(*this, captured.ends_);
+    if (!added) return added.take_status();
+    captured.ends_.clear();
+    captured.ends_.push_back(added.value());
+    return {};
+  });
+}
+
+status graph::keep(std::shared_ptr<void> what) {
+  if (status refused = enter(call::graph_add); !refused) return refused;
+  return guarded(who_, [&]() -> status {
+    what_.kept.push_back(part_elsewhere(std::move(what)));
+    return {};
+  });
 }
 
 status graph::record(queue& on, node_kind kind, int place) {

@@ -18,7 +18,10 @@ class executable final : public executable_graph {
   status launch(backend::queue& on) override;
   [[nodiscard]] std::size_t bytes() const noexcept override;
   /// Same shape only. What was here goes on with the room.
-  void take_over(const recording& what) { what_.jobs = what.jobs; }
+  void take_over(const recording& what) {
+    what_.jobs = what.jobs;
+    what_.kept = what.kept;
+  }
   [[nodiscard]] const graph_shape& shape() const noexcept { return what_.shape; }
 
  private:
@@ -43,6 +46,8 @@ class graph final : public backend::graph {
   [[nodiscard]] result<graph_node> add_child(const backend::graph& child, node_span after) override;
   status begin_body(backend::queue& on, node_span after) override;
   status end_body(backend::queue& on, node_list& last) override;
+  status record_into(backend::queue& on) override;
+  status keep(std::shared_ptr<void> what) override;
   [[nodiscard]] std::size_t node_count() const noexcept override { return what_.shape.size(); }
   [[nodiscard]] result<std::unique_ptr<executable_graph>> instantiate() override;
   status update(executable_graph& target) override;

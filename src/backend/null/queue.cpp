@@ -60,6 +60,10 @@ status queue::wait(backend::event& /*mark*/) {
   return machine_->gate.pass(call::wait, who_);
 }
 
+status queue::keep(std::shared_ptr<void> what) {
+  return into_ != nullptr ? into_->keep(std::move(what)) : backend::queue::keep(std::move(what));
+}
+
 status queue::release(arena& from, void* block, std::size_t bytes) {
   if (status refused = machine_->gate.pass(call::release, who_); !refused) return refused;
   if (block == nullptr) return {};

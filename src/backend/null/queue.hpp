@@ -22,6 +22,7 @@ class graph;
 struct recording {
   graph_shape shape;
   std::vector<job*> jobs;
+  std::vector<std::shared_ptr<void>> kept;
 };
 
 struct machine_state {
@@ -61,6 +62,7 @@ class queue final : public backend::queue {
   status record(backend::event& mark) override;
   status wait(backend::event& mark) override;
   [[nodiscard]] result<bool> is_capturing() override { return into_ != nullptr; }
+  status keep(std::shared_ptr<void> what) override;
 
   status release(arena& from, void* block, std::size_t bytes);
 

@@ -51,6 +51,7 @@ void refuse_spoilt(const capture_state& what) {
 void end(state& all, capture_state& what) {
   what.ended = true;
   what.into->is_captured_into = false;
+  what.into = nullptr;  // events remember the capture, and the graph is not theirs
   for (const std::weak_ptr<stream_state>& one : what.members)
     if (const stream_ptr member = one.lock()) {
       member->capture = nullptr;
@@ -248,13 +249,14 @@ result cuStreamEndCapture(call& in, stream on, graph* captured) {
   // Another thread ends the capture, but gets nothing.
   const bool may_end = ending->mode == capture_mode::relaxed || ending->thread == in.thread.number;
   const bool joined = all_joined(*ending, *here);
+  const graph_ptr into = ending->into;
   end(in.all, *ending);
   const bool good = may_end && joined && !ending->invalid;
-  if (!good && ending->graph_is_new) destroy_graph(in, ending->into);
+  if (!good && ending->graph_is_new) destroy_graph(in, into);
   require(may_end, result::stream_capture_wrong_thread);
   refuse_spoilt(*ending);
   require(joined, result::stream_capture_unjoined);
-  *captured = ending->into->handle;
+  *captured = into->handle;
   return result::success;
 }
 

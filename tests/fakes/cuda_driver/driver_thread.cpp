@@ -48,7 +48,7 @@ void driver_thread::run_next(std::unique_lock<std::mutex>& hold) {
   inside = false;
   hold.lock();
   running_ = false;
-  all_.work.complete(*next.operation);
+  if (next.operation != nullptr) all_.work.complete(*next.operation);
 }
 
 void driver_thread::take_turns(std::unique_lock<std::mutex>& hold) {

@@ -25,6 +25,8 @@ class driver_thread {
   void wake();
   /// Takes an operation whose host function shall run; completes it afterwards.
   void run(const op_ptr& operation, host_function function, void* data);
+  /// The same for a function that no operation waits for.
+  void run(host_function function, void* data) { run(nullptr, function, data); }
   void note_call() noexcept { ++calls_; }
   /// Waits until no host function runs or is due to.
   void drain(std::unique_lock<std::mutex>& hold);

@@ -11,6 +11,7 @@ namespace fake_cuda {
 
 std::shared_ptr<const executable_body> make_body(const graph_state& of) {
   const auto made = std::make_shared<executable_body>();
+  made->kept = of.kept;
   std::unordered_map<const node_state*, std::size_t> places;
   for (const node_ptr& one : of.nodes) {
     executable_body::node copy{one->work, {}};
@@ -158,7 +159,8 @@ result cuGraphLaunch(call& in, executable_graph what, stream on) {
   issue(in, here, node_type::empty, [&] {
     op_ptr join = make_join("graph launch", here->owner->faults, here->owner->device, {end});
     join->skipped = [all = &in.all, promised] { end_promise(*all, promised); };
-    join->run = [all = &in.all, promised] {
+    // What the body keeps outlasts an update and the end of the executable.
+    join->run = [all = &in.all, promised, body = found->body] {
       end_promise(*all, promised);
       return turn::done;
     };

@@ -22,6 +22,7 @@ void forget_objects(state& all) {
   all.graphs.clear();
   all.nodes.clear();
   all.executables.clear();
+  all.user_objects.clear();
   all.captures.clear();
   all.pools.clear();
   all.default_pools.clear();

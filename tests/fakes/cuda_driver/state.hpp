@@ -90,6 +90,16 @@ struct event_state {
 };
 using event_ptr = std::shared_ptr<event_state>;
 
+/// Ends with its last reference: those of its makers, of graphs and executables, and of launches on
+/// their way. The driver's own thread then calls `end`.
+struct user_object_state {
+  user_object handle = nullptr;
+  host_function end = nullptr;
+  void* what = nullptr;
+  std::uint32_t of_makers = 0;
+};
+using user_object_ptr = std::shared_ptr<user_object_state>;
+
 /// What a node does, apart from its place in a graph.
 struct node_work {
   node_type type = node_type::empty;
@@ -126,6 +136,7 @@ struct graph_state {
   int captured_by = 0;                  // the thread that began
   executable_graph instance = nullptr;  // the last one that was made
   node_list nodes;
+  std::vector<user_object_ptr> kept;
 };
 
 /// The nodes of a graph as they were at one time, predecessors first.
@@ -135,6 +146,7 @@ struct executable_body {
     std::vector<std::size_t> after;  // places in `nodes`
   };
   std::vector<node> nodes;
+  std::vector<user_object_ptr> kept;
 };
 
 struct executable_graph_state {
@@ -265,6 +277,7 @@ struct state {
   table<graph, graph_state> graphs;
   table<graph_node, node_state> nodes;
   table<executable_graph, executable_graph_state> executables;
+  table<user_object, user_object_state> user_objects;  // those that makers have references to
   std::vector<std::weak_ptr<capture_state>> captures;
   table<memory_pool, pool_state> pools;
   std::map<int, pool_ptr> default_pools;

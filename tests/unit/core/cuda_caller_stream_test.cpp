@@ -6,8 +6,11 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "tests/unit/core/engine.hpp"
 #include "tests/unit/fake_cuda/driver.hpp"
@@ -64,10 +67,11 @@ class CudaCaller : public testing::Test {
   }
 
   [[nodiscard]] std::uint64_t stream() const { return reinterpret_cast<std::uint64_t>(stream_); }
-  [[nodiscard]] untyped_context open_here() const {
+  [[nodiscard]] untyped_context open_here(bool use_graph = false) const {
     context_options options;
     options.on = machine({.name = "cuda", .devices = 0, .seed = {}});
     options.stream = stream();
+    options.use_graph = use_graph;
     return untyped_context(std::move(options));
   }
   untyped_data in_device(untyped_context& on, int block,
@@ -144,13 +148,95 @@ TEST_F(CudaCaller, WorkIsOrderedInTheStreamAndFinishReturnsAtOnce) {
   EXPECT_EQ(value_of(2), 3U);
 }
 
-// Nodes are launched several times over spoiled values, so that a branch that was left out shows.
-TEST_F(CudaCaller, ARecordedStreamTakesInTasksWithoutInputs) {
-  overwrite_all();
+// With and without a recording of the context's own, which becomes a part of the caller's.
+class CudaRecordedCaller : public CudaCaller, public testing::WithParamInterface<bool> {
+ protected:
+  [[nodiscard]] bool use_graph() const { return GetParam(); }
+  /// What `body` does with a context on the stream is recorded.
+  template <class Body>
+  [[nodiscard]] abi::graph record(Body&& body) {
+    CALL(cuStreamSynchronize, stream_);
+    CALL(cuStreamBeginCapture, stream_, abi::capture_mode::relaxed);
+    {
+      untyped_context ctx = open_here(use_graph());
+      body(ctx);
+    }
+    abi::graph recorded = nullptr;
+    CALL(cuStreamEndCapture, stream_, &recorded);
+    return recorded;
+  }
+  /// Three launches over spoiled values, so that a branch that was left out shows.
+  template <class Look>
+  void launch_often(abi::graph recorded, Look&& look) {
+    fake_cuda::executable_graph ready = nullptr;
+    CALL(cuGraphInstantiateWithFlags, &ready, recorded, 0);
+    CALL(cuGraphDestroy, recorded);
+    for (int turn = 0; turn < 3; ++turn) {
+      overwrite_all();
+      CALL(cuGraphLaunch, ready, stream_);
+      look();
+    }
+    CALL(cuGraphExecDestroy, ready);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Both, CudaRecordedCaller, testing::Bool(), [](const auto& chosen) {
+  return chosen.param ? "recorded" : "immediate";
+});
+
+// The stages become nodes behind one another, with the copies of the write-back behind them.
+TEST_P(CudaRecordedCaller, StagesAreInTheirOrder) {
+  std::vector<std::uint32_t> values(count, 0);
+  const abi::graph recorded = record([&](untyped_context& ctx) {
+    const untyped_data a = in_device(ctx, 0);
+    registration what;
+    what.block = values.data();
+    what.bytes = block_bytes;
+    const untyped_data sum = ctx.register_data(what);
+    submit_fill(ctx, a, 1);
+    submit_sum(ctx, a, a, sum);
+    EXPECT_EQ(ctx.fence(), stream());
+    submit_fill(ctx, a, 10);
+    EXPECT_EQ(ctx.fence(), stream());
+    submit_sum(ctx, a, sum, sum);
+    ctx.finish();
+    EXPECT_EQ(ctx.stats().recording.stages, use_graph() ? 3U : 0U);
+    EXPECT_EQ(ctx.stats().recording.instantiations, 0U);
+  });
+  launch_often(recorded, [&] {
+    EXPECT_EQ(value_of(0), 10U);
+    EXPECT_EQ(values, std::vector<std::uint32_t>(count, 12));
+    values.assign(count, 0);
+  });
+}
+
+// What the tasks need lives as long as what was recorded.
+TEST_P(CudaRecordedCaller, TheRecordingKeepsTheBuffers) {
+  auto values = std::make_shared<std::vector<std::uint32_t>>(count, 0);
+  const std::weak_ptr<std::vector<std::uint32_t>> watched = values;
+  const std::uint32_t* const seen = values->data();
+  const abi::graph recorded = record([&](untyped_context& ctx) {
+    registration what;
+    what.block = values->data();
+    what.bytes = block_bytes;
+    what.owner = std::exchange(values, nullptr);
+    const untyped_data sum = ctx.register_data(what);
+    const untyped_data a = in_device(ctx, 0);
+    submit_fill(ctx, a, 21);
+    submit_sum(ctx, a, a, sum);
+    ctx.finish();
+  });
+  launch_often(recorded, [&] {
+    EXPECT_EQ(value_of(0), 21U);
+    EXPECT_FALSE(watched.expired());
+    EXPECT_EQ(seen[count - 1], 42U);
+  });
   CALL(cuStreamSynchronize, stream_);
-  CALL(cuStreamBeginCapture, stream_, abi::capture_mode::relaxed);
-  {
-    untyped_context ctx = open_here();
+  while (!watched.expired())  // on a thread of the library's, soon
+    std::this_thread::yield();
+}
+
+TEST_P(CudaRecordedCaller, TakesInTasksWithoutInputs) {
+  const abi::graph recorded = record([&](untyped_context& ctx) {
     const untyped_data a = in_device(ctx, 0);
     const untyped_data b = in_device(ctx, 1);
     const untyped_data c = in_device(ctx, 2);
@@ -161,19 +247,12 @@ TEST_F(CudaCaller, ARecordedStreamTakesInTasksWithoutInputs) {
     submit_sum(ctx, a, b, c);
     submit_sum(ctx, c, scratch, a);
     ctx.finish();
-  }
-  abi::graph recorded = nullptr;
-  CALL(cuStreamEndCapture, stream_, &recorded);
-  fake_cuda::executable_graph ready = nullptr;
-  CALL(cuGraphInstantiateWithFlags, &ready, recorded, 0);
-  for (int turn = 0; turn < 3; ++turn) {
-    overwrite_all();
-    CALL(cuGraphLaunch, ready, stream_);
+  });
+  launch_often(recorded, [&] {
     EXPECT_EQ(value_of(2), 3U);
     EXPECT_EQ(value_of(0), 7U);
-  }
-  CALL(cuGraphExecDestroy, ready);
-  CALL(cuGraphDestroy, recorded);
+    EXPECT_EQ(value_of(1), 2U);
+  });
 }
 
 TEST_F(CudaCaller, WaitingOnTheHostUnderARecordingIsRefusedWithoutSpoilingIt) {

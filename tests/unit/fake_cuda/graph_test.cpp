@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs that are made node by node, updated, and captured into by several streams.
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -71,6 +72,93 @@ class Graph : public DriverTest {
     return count;
   }
 };
+
+struct end_count {
+  std::atomic<int> ends{0};
+  static void note(void* of) {
+    auto* const self = static_cast<end_count*>(of);
+    ++self->ends;
+    self->ends.notify_all();
+  }
+};
+
+TEST_F(Graph, AUserObjectEndsWithTheLastThatHoldsIt) {
+  const stream on = make_stream();
+  end_count seen;
+  user_object object = nullptr;
+  OK(call.cuUserObjectCreate(&object, &seen, &end_count::note, 2,
+                             user_object_flags::no_destructor_sync));
+  graph inner = nullptr;
+  graph outer = nullptr;
+  OK(call.cuGraphCreate(&inner, 0));
+  OK(call.cuGraphCreate(&outer, 0));
+  OK(call.cuGraphRetainUserObject(inner, object, 1, retain_user_object_flags::move));
+  graph_node made = nullptr;
+  OK(call.cuGraphAddChildGraphNode(&made, outer, nullptr, 0, inner));
+  OK(call.cuGraphDestroy(inner));
+  executable_graph whole = nullptr;
+  graph_instantiate_parameters how{};
+  OK(call.cuGraphInstantiateWithParams(&whole, outer, &how));
+  OK(call.cuGraphDestroy(outer));
+  OK(call.cuUserObjectRelease(object, 1));
+  OK(call.cuGraphLaunch(whole, on));
+  OK(call.cuStreamSynchronize(on));
+  EXPECT_EQ(seen.ends, 0);
+  OK(call.cuGraphExecDestroy(whole));
+  OK(call.cuStreamSynchronize(on));
+  seen.ends.wait(0);
+  EXPECT_EQ(seen.ends, 1);
+}
+
+TEST_F(Graph, AUserObjectOfAGraphThatIsRecordedIsKept) {
+  const stream on = make_stream();
+  end_count seen;
+  user_object object = nullptr;
+  OK(call.cuUserObjectCreate(&object, &seen, &end_count::note, 1,
+                             user_object_flags::no_destructor_sync));
+  OK(call.cuStreamBeginCapture(on, capture_mode::relaxed));
+  auto now = capture_status::none;
+  graph into = nullptr;
+  OK(call.cuStreamGetCaptureInfo(on, &now, nullptr, &into, nullptr, nullptr, nullptr));
+  OK(call.cuGraphRetainUserObject(into, object, 1, retain_user_object_flags::move));
+  graph captured = nullptr;
+  OK(call.cuStreamEndCapture(on, &captured));
+  EXPECT_EQ(captured, into);
+  EXPECT_EQ(seen.ends, 0);
+  OK(call.cuGraphDestroy(captured));
+  seen.ends.wait(0);
+  EXPECT_EQ(seen.ends, 1);
+}
+
+TEST_F(Graph, AChildJoinsARecordingThatIsToldSo) {
+  const device_pointer words = make_block(8);
+  fill_words(words, 0, 2);
+  const graph part = make_graph();
+  graph_node one = nullptr;
+  OK(add_fill(&one, part, {}, words + 4, 5));
+  const stream on = make_stream();
+  OK(call.cuStreamBeginCapture(on, capture_mode::relaxed));
+  OK(call.cuMemsetD32Async(words, 2, 2, on));
+  auto now = capture_status::none;
+  graph into = nullptr;
+  const graph_node* after = nullptr;
+  const graph_edge* edges = nullptr;
+  std::size_t count = 0;
+  OK(call.cuStreamGetCaptureInfo(on, &now, nullptr, &into, &after, &edges, &count));
+  graph_node child = nullptr;
+  OK(call.cuGraphAddChildGraphNode(&child, into, after, count, part));
+  OK(call.cuStreamUpdateCaptureDependencies(on, &child, nullptr, 1,
+                                            capture_dependencies_flags::set));
+  OK(launch(on, "test_add_u32", words, words, words + 4, std::uint64_t{1}));
+  graph captured = nullptr;
+  OK(call.cuStreamEndCapture(on, &captured));
+  for (int turn = 0; turn < 3; ++turn) {
+    fill_words(words, 9, 2);
+    run(captured);
+    EXPECT_EQ(read_words(words, 2), (std::vector<std::uint32_t>{7, 5}));
+  }
+  OK(call.cuGraphDestroy(captured));
+}
 
 TEST_F(Graph, NodesRunInTheOrderOfTheirEdges) {
   const device_pointer words = make_block(8);
