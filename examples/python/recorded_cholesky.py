@@ -145,14 +145,16 @@ def run(do):
 
 def main():
     if MACHINE.name != "cuda":
-        return print(run(numpy_tiles))
+        print(run(numpy_tiles))
+        return
     try:
         import torch
 
         if not torch.cuda.is_available():
             raise ImportError("this PyTorch has no GPU")
     except ImportError as missing:
-        return print(f"left out: GPUs need PyTorch here ({missing})")
+        print(f"left out: GPUs need PyTorch here ({missing})")
+        return
     print(run(torch_tiles()))
 
 

@@ -89,6 +89,10 @@ class python_body final : public body {
     function_ = {};
     arguments_ = {};
   }
+  /// What it queued was recorded and will run with the stage, which keeps the body as long.
+  [[nodiscard]] bool is_captured(const body_call& call) const noexcept {
+    return state_->use_graph && state_->native_memory && call.device >= 0;
+  }
 
   std::shared_ptr<context_state> state_;
   py_ref function_;
@@ -119,7 +123,11 @@ void python_body::run(const body_call& call) {
     task->scope.reset();
     task->arguments.close(site_, [this] { return task_name(); }, [this] { return names_; });
   }
-  release();
+  if (failed || !is_captured(call)) {
+    release();
+  } else {
+    deps_.clear();
+  }
   if (failed) throw *failed;
 }
 

@@ -7,6 +7,7 @@
 #include <millstream/error.hpp>
 
 #include "base/fork_guard.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "core/notifier.hpp"
 #include "core/wait_graph.hpp"
@@ -41,7 +42,20 @@ void check(backend::status status) {
   if (!status.ok()) throw error(status.code(), status.text());
 }
 
+// Captures of the caller's take the launches in, but nothing of the bodies.
+void lane_set::leave_recorder() noexcept {
+  const bool is_open = recorder_ != nullptr && launch_lane_ != no_lane &&
+                       lanes_[launch_lane_]->lease.queue != nullptr;
+  if (!is_open || is_recorded_ || base::forked_child()) return;
+  try {
+    recorder_->leave_streams(queue(launch_lane_));
+  } catch (const error& broken) {
+    base::log(base::log_level::debug, base::cat("streams of bodies: ", broken.what()));
+  }
+}
+
 void lane_set::close() noexcept {
+  leave_recorder();
   for (auto& each : lanes_) {
     if (each->lease.queue == nullptr) continue;
     if (std::exchange(each->parked, false)) machine_.unpark();

@@ -180,6 +180,7 @@ class lane_set {
     std::vector<lane_index> lanes;
   };
   [[nodiscard]] place_pool& pool_of(place_index place);
+  void leave_recorder() noexcept;
   [[nodiscard]] lane_index from_pool(place_index place);
   [[nodiscard]] lane_index parked_lane(place_index place);
   void park(lane_index which) noexcept;

@@ -66,6 +66,9 @@ class recorder {
   /// and begins the next stage, also if that fails: then no job of the stage will run, all were
   /// discarded.
   virtual void launch(backend::queue& on) = 0;
+  /// What others issue to the streams of bodies from now on comes behind what `launches` has. Once,
+  /// in the end.
+  virtual void leave_streams(backend::queue& launches) = 0;
   /// Discards what was recorded, and begins the next stage.
   virtual void give_up() noexcept = 0;
   /// The number that lanes show as their queue's where nothing is captured: that of the queue which

@@ -16,6 +16,8 @@ struct recorded_lane {
   core::place_index place = core::host_place;
   std::uint32_t operations = 0;
   std::size_t body = ~std::size_t{0};  ///< the stream its open body is captured from
+  std::size_t used = ~std::size_t{0};  ///< the stream that its body was captured from
+  std::size_t heir = ~std::size_t{0};  ///< a lane that it comes after and whose stream it may have
   backend::node_list ends;             ///< what comes after this lane has to wait for
   backend::node_list before;           ///< what its next operation waits for besides
 };

@@ -15,6 +15,8 @@ namespace millstream::graph {
 namespace {
 
 constexpr std::size_t no_stream = ~std::size_t{0};
+// Of each place. Libraries keep up to some 30 MB for each.
+constexpr std::size_t most_streams = 8;
 
 template <class Value>
 Value value_of(backend::result<Value> answer) {
@@ -59,6 +61,11 @@ void recorder::end_stage() noexcept {
   lane_count_ = 0;
   drawing_.jobs.clear();
   drawing_.graph = nullptr;
+  next_stream_ = 0;
+  for (body_stream& each : streams_) {
+    each.last = no_lane;
+    each.is_joining = false;
+  }
   ++stage_;
 }
 
@@ -68,7 +75,8 @@ core::lane_index recorder::open(core::place_index place) {
   recorded_lane& opened = lanes_[lane_count_];
   opened.place = place;
   opened.operations = 0;
-  opened.body = no_stream;
+  opened.body = opened.used = no_stream;
+  opened.heir = no_lane;
   opened.ends.clear();
   opened.before.clear();
   drawing_.mix(static_cast<std::uint64_t>(place) + 16);
@@ -89,6 +97,9 @@ void recorder::wait(core::lane_index waiter, core::completion what) {
   // A lane without an operation stands for what it waits for.
   if (ended.ends.empty()) waiting.before.append({ended.before.begin(), ended.before.size()});
   drawing_.mix(what.lane);
+  if (ended.used != no_stream && ended.place == waiting.place) {
+    waiting.heir = what.lane - core::first_recorded_lane;
+  }
 }
 
 core::completion recorder::tail(core::lane_index lane) const noexcept {
@@ -118,18 +129,47 @@ bool recorder::is_beside(core::lane_index lane) const noexcept {
   return through != no_stream && streams_[through].beside != nullptr;
 }
 
-std::size_t recorder::take_stream(core::place_index place) {
-  for (std::size_t i = 0; i < streams_.size(); ++i) {
-    if (!streams_[i].is_open && streams_[i].place == place) return i;
+bool recorder::is_free(const body_stream& which, core::place_index place) const noexcept {
+  return which.place == place && !which.is_open && !which.is_joining;
+}
+
+// The stream of a body that it comes after anyway; else one that the stage has not used, up to a
+// number; else any, behind the last body there.
+std::size_t recorder::take_stream(recorded_lane& by) {
+  if (by.heir != no_lane) {
+    const std::size_t inherited = lanes_[by.heir].used;
+    const body_stream& theirs = streams_[inherited];
+    if (theirs.last == by.heir && is_free(theirs, by.place)) return inherited;
   }
-  streams_.push_back({place, value_of(machine_.lease(place)), false, {}, nullptr});
-  return streams_.size() - 1;
+  std::size_t count = 0;
+  std::size_t used = no_stream;
+  for (std::size_t i = 0; i < streams_.size(); ++i) {
+    const std::size_t turn = (next_stream_ + i) % streams_.size();
+    if (streams_[turn].place == by.place) ++count;
+    if (used == no_stream && is_free(streams_[turn], by.place)) used = turn;
+    if (is_free(streams_[i], by.place) && streams_[i].last == no_lane) return i;
+  }
+  if (used == no_stream || count < most_streams) {
+    streams_.push_back(
+        {by.place, value_of(machine_.lease(by.place)), false, {}, true, no_lane, false, nullptr});
+    return streams_.size() - 1;
+  }
+  next_stream_ = used + 1;
+  return used;
+}
+
+void recorder::come_after_last(recorded_lane& lane, const body_stream& of) {
+  if (of.last == no_lane || of.last == lane.heir) return;
+  const recorded_lane& last = lanes_[of.last];
+  lane.before.append({last.ends.begin(), last.ends.size()});
+  drawing_.mix(of.last);
 }
 
 void recorder::begin_body(core::lane_index lane) {
   recorded_lane& captured = at(lane);
-  const std::size_t chosen = take_stream(captured.place);
+  const std::size_t chosen = take_stream(captured);
   body_stream& through = streams_[chosen];
+  come_after_last(captured, through);
   if (is_busy()) {
     auto beside = value_of(machine_.at(captured.place).make_graph());
     core::check(beside->begin_body(*through.lease.queue, {}));
@@ -139,7 +179,7 @@ void recorder::begin_body(core::lane_index lane) {
   }
   through.is_open = true;
   through.thread = std::this_thread::get_id();
-  captured.body = chosen;
+  captured.body = captured.used = chosen;
 }
 
 void recorder::end_body(core::lane_index lane) {
@@ -150,6 +190,7 @@ void recorder::end_body(core::lane_index lane) {
   if (auto beside = std::move(through.beside)) {
     core::check(beside->end_body(*through.lease.queue, last));
     unjoined_.emplace_back(lane, std::move(beside));
+    through.is_joining = true;
     return;
   }
   core::check(graph_->end_body(*through.lease.queue, last));
@@ -157,6 +198,7 @@ void recorder::end_body(core::lane_index lane) {
   drawing_.mix(last.size());
   captured.ends = std::move(last);
   captured.before.clear();
+  if (!captured.ends.empty()) through.last = lane - core::first_recorded_lane;
 }
 
 void recorder::join_body(core::lane_index lane) {
@@ -165,12 +207,15 @@ void recorder::join_body(core::lane_index lane) {
   if (found == unjoined_.end()) return;
   const std::unique_ptr<backend::graph> beside = std::move(found->second);
   unjoined_.erase(found);
-  if (beside->node_count() == 0) return;
   recorded_lane& captured = at(lane);
+  body_stream& through = streams_[captured.used];
+  through.is_joining = false;
+  if (beside->node_count() == 0) return;
   const backend::graph_node child = value_of(graph_->add_child(*beside, predecessors(lane)));
   captured.ends.clear();
   captured.ends.push_back(child);
   captured.before.clear();
+  through.last = lane - core::first_recorded_lane;
   drawing_.mix(beside->node_count());
   ++stats_.child_graphs;
 }
@@ -209,6 +254,7 @@ void recorder::launch(backend::queue& on) {
       core::check(graph_->record_into(on));
     } else {
       auto ready = make_executable(like);
+      await_streams(on);
       core::check(ready->launch(on));
       cache_->give(like, std::move(ready));
     }
@@ -220,6 +266,24 @@ void recorder::launch(backend::queue& on) {
   stats_.nodes += like.nodes;
   launched_ = std::move(graph_);
   end_stage();
+}
+
+void recorder::await_streams(backend::queue& on) {
+  for (body_stream& each : streams_) {
+    if (!std::exchange(each.is_fresh, false)) continue;
+    core::check(each.lease.queue->record(*each.lease.mark));
+    core::check(on.wait(*each.lease.mark));
+  }
+}
+
+void recorder::leave_streams(backend::queue& launches) {
+  if (streams_.empty()) return;
+  auto mark = value_of(machine_.take_event());
+  core::check(launches.record(*mark));
+  for (const body_stream& each : streams_) {
+    if (!each.is_fresh) core::check(each.lease.queue->wait(*mark));
+  }
+  machine_.give_back(std::move(mark));
 }
 
 void recorder::give_up() noexcept {

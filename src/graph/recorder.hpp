@@ -42,17 +42,26 @@ class recorder final : public core::recorder {
 
   void launch(backend::queue& on) override;
   void give_up() noexcept override;
+  void leave_streams(backend::queue& launches) override;
   void show_queue(std::uint64_t number) noexcept override { number_ = number; }
   [[nodiscard]] const recording_stats& stats() const noexcept override { return stats_; }
   [[nodiscard]] std::string native_dot() const override;
 
  private:
-  /// A leased queue whose stream a body is captured from.
+  static constexpr std::size_t no_lane = ~std::size_t{0};
+  /// A leased queue whose stream bodies are captured from. Libraries keep memory for each stream
+  /// and take it for granted that what is issued to one runs one after the other, so that is how
+  /// the bodies of one stream are ordered in the graph, whether their data do or not.
   struct body_stream {
     core::place_index place;
     core::leased_queue lease;
     bool is_open = false;
     std::thread::id thread;
+    /// Nothing was launched yet since it was leased: whoever had it before may still use it.
+    bool is_fresh = true;
+    /// The last body of this stage: until the end of one beside, nobody else has the stream.
+    std::size_t last = no_lane;
+    bool is_joining = false;
     std::unique_ptr<backend::graph> beside;  // of a body that is captured beside another thread's
   };
 
@@ -65,7 +74,10 @@ class recorder final : public core::recorder {
   void begin_stage(core::place_index place);
   void end_stage() noexcept;
   [[nodiscard]] backend::node_span predecessors(core::lane_index lane) noexcept;
-  [[nodiscard]] std::size_t take_stream(core::place_index place);
+  [[nodiscard]] std::size_t take_stream(recorded_lane& by);
+  [[nodiscard]] bool is_free(const body_stream& which, core::place_index place) const noexcept;
+  void come_after_last(recorded_lane& lane, const body_stream& of);
+  void await_streams(backend::queue& on);
   [[nodiscard]] std::unique_ptr<backend::executable_graph> make_executable(const shape& like);
   [[nodiscard]] shape present_shape() const noexcept;
 
@@ -80,6 +92,7 @@ class recorder final : public core::recorder {
   std::size_t lane_count_ = 0;
   std::vector<recorded_lane> lanes_;  // the first `lane_count_`; the others keep their room
   std::vector<body_stream> streams_;
+  std::size_t next_stream_ = 0;
   std::vector<std::pair<core::lane_index, std::unique_ptr<backend::graph>>> unjoined_;
   std::uint64_t number_ = 0;  // of the queue that recorded tasks see where nothing is captured
   recording_stats stats_;

@@ -12,6 +12,12 @@ What a block allocates comes from PyTorch's pool of the task's stream, so a temp
 at once. A tensor of another stream that a block only uses must live until the task has run, or be
 told of: ``tensor.record_stream(torch.cuda.current_stream())``. For tensors in ``args=`` of
 `context.submit` that is done here.
+
+In a context with `use_graph` a block is captured. Temporaries are the same there, as bodies of one
+stream run one after the other. Tensors in ``args=`` live until the graph has run; do not call
+`record_stream` in such a block, nor `torch.cuda.empty_cache` before `fence`: it takes memory away
+that the graph will use. What cannot be captured (the first call of a library, random numbers,
+`item`, copies to the host) fails the task.
 """
 
 from __future__ import annotations
@@ -61,7 +67,9 @@ class _stream_switch:
     `_scope_switch` is used.
     """
 
-    __slots__ = ("_current", "_device", "_make_current", "_number", "_stream", "_tensor")
+    __slots__ = (
+        "_current", "_device", "_is_captured", "_make_current", "_number", "_stream", "_tensor",
+    )  # fmt: skip
 
     def __init__(self, torch: Any, stream: Any, device: int) -> None:
         self._current: Callable[[int], tuple[int, int, int]] = torch._C._cuda_getCurrentStream
@@ -70,11 +78,12 @@ class _stream_switch:
         self._stream = stream
         self._number = (stream.stream_id, stream.device_index, stream.device_type)
         self._tensor = torch.Tensor
+        self._is_captured = _capture_question(torch)
 
     def enter(self, arguments: tuple[Any, ...] = ()) -> tuple[int, int, int]:
         before = self._current(self._device)
         self._make_current(*self._number)
-        _tell_allocator(arguments, self._tensor, self._stream)
+        _tell_allocator(arguments, self._tensor, self._stream, self._is_captured)
         return before
 
     def leave(self, before: tuple[int, int, int]) -> None:
@@ -84,28 +93,43 @@ class _stream_switch:
 class _scope_switch:
     """A stream made current by `torch.cuda.stream`."""
 
-    __slots__ = ("_scope", "_stream", "_tensor")
+    __slots__ = ("_is_captured", "_scope", "_stream", "_tensor")
 
     def __init__(self, torch: Any, stream: Any) -> None:
         self._scope: Callable[[Any], Any] = torch.cuda.stream
         self._stream = stream
         self._tensor = getattr(torch, "Tensor", ())
+        self._is_captured = _capture_question(torch)
 
     def enter(self, arguments: tuple[Any, ...] = ()) -> Any:
         scope = self._scope(self._stream)
         scope.__enter__()
-        _tell_allocator(arguments, self._tensor, self._stream)
+        _tell_allocator(arguments, self._tensor, self._stream, self._is_captured)
         return scope
 
     def leave(self, before: Any) -> None:
         before.__exit__(None, None, None)
 
 
-# The caller may drop them once the body has returned, before the GPU has run it.
-def _tell_allocator(arguments: tuple[Any, ...], tensor_class: Any, stream: Any) -> None:
-    for each in arguments:
-        if isinstance(each, tensor_class) and each.is_cuda:
+# The caller may drop them once the body has returned, before the GPU has run it. What a recorded
+# body uses is kept until its graph has run, and an event of a captured stream may not be asked.
+def _tell_allocator(
+    arguments: tuple[Any, ...], tensor_class: Any, stream: Any, is_captured: Callable[[], bool]
+) -> None:
+    tensors = [each for each in arguments if isinstance(each, tensor_class) and each.is_cuda]
+    if tensors and not is_captured():
+        for each in tensors:
             each.record_stream(stream)
+
+
+def _capture_question(torch: Any) -> Callable[[], bool]:
+    """Whether the current stream is captured; PyTorch has known that since it knows captures."""
+    asked: Callable[[], bool] | None = getattr(torch.cuda, "is_current_stream_capturing", None)
+    return asked or _never
+
+
+def _never() -> bool:
+    return False
 
 
 def stream_switch(torch: Any, stream: int, device: int) -> Switch | None:

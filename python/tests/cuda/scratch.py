@@ -84,3 +84,23 @@ class Library:
     def close(self):
         if self.workspace is not None:
             self.driver.free(self.workspace)
+
+
+class WorkspacePerStream:
+    """Adds numbers by way of memory that it keeps for each stream, as cuBLAS and the allocators of
+    frameworks do: what is issued to one stream runs one after the other."""
+
+    def __init__(self, driver, count):
+        self.driver, self.count, self.of_stream = driver, count, {}
+
+    def add(self, stream, pointer, number):
+        driver, count = self.driver, self.count
+        if int(stream) not in self.of_stream:
+            self.of_stream[int(stream)] = driver.allocate(count * 8)
+        workspace = self.of_stream[int(stream)]
+        driver.fill(stream, workspace, number, count)
+        driver.axpy(stream, pointer, workspace, 1, count)
+
+    def close(self):
+        for each in self.of_stream.values():
+            self.driver.free(each)

@@ -227,3 +227,22 @@ def test_a16_a_first_call_that_waits_is_told(machine, driver):
     del x, other, task, t
     ctx.finalize()
     assert scratch.in_use(driver) - before <= (0 if driver.is_look_alike else 4 << 20)
+
+
+# --- what libraries keep for each stream
+
+
+def test_independent_bodies_share_the_workspace_of_a_stream(any_order, machine, driver):
+    library = scratch.WorkspacePerStream(driver, COUNT)
+    arrays = [np.zeros(COUNT) for _ in range(24)]
+    with stf.context(use_graph=True, machine=machine) as ctx:
+        data = [ctx.logical_data(each) for each in arrays]
+        for turn in range(3):
+            for number, each in enumerate(data):
+                with ctx.task(each.rw()) as t:
+                    library.add(t.stream_ptr(), t.get_arg(0), number + turn)
+            if turn != 1:
+                ctx.fence()
+    library.close()
+    assert [each[0] for each in arrays] == [3 * number + 3 for number in range(24)]
+    assert len(library.of_stream) <= 16

@@ -350,6 +350,7 @@ def gpu_torch(monkeypatch):
     torch = types.ModuleType("torch")
     torch.current = (0, 0, 1)
     torch.made = []
+    torch.captured = False
     torch.Tensor = type("Tensor", (), {})
 
     def make_current(*number):
@@ -365,6 +366,7 @@ def gpu_torch(monkeypatch):
     torch.cuda = types.SimpleNamespace(
         is_available=lambda: True, is_initialized=lambda: True, device_count=lambda: 1,
         current_device=lambda: 0, init=lambda: None, ExternalStream=external,
+        is_current_stream_capturing=lambda: torch.captured,
     )  # fmt: skip
     monkeypatch.setattr(pytorch, "_switches", {})
     return torch
@@ -404,6 +406,9 @@ def test_allocator_is_told_of_arguments(gpu_torch):
     on_gpu, on_cpu = tensor(True), tensor(False)
     pytorch.stream_switch(gpu_torch, 64, 0).enter((object(), on_gpu, on_cpu))
     assert (on_gpu.used_on, on_cpu.used_on) == ([64], [])
+    gpu_torch.captured = True  # the recording keeps them, and PyTorch would ask the event
+    pytorch.stream_switch(gpu_torch, 64, 0).enter((on_gpu,))
+    assert on_gpu.used_on == [64]
 
 
 def test_machine_without_gpu_streams_has_no_switch(host_ctx, gpu_torch):

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -397,6 +398,33 @@ TEST_F(CudaRecorded, TemporariesOfAChainShareTheirMemoryA20) {
     }
     ctx.finalize();
   }
+}
+
+// As linear algebra does: what is issued to one stream runs one after the other.
+TEST_F(CudaRecorded, IndependentBodiesShareWhatALibraryKeepsForEachStream) {
+  std::map<abi::stream, abi::device_pointer> kept;
+  constexpr std::size_t many = 24;
+  std::vector<std::vector<double>> values(many, all(0.0));
+  auto ctx = open();
+  {
+    for (std::size_t i = 0; i < many; ++i) {
+      ctx.task(ctx.logical_data(values[i]).rw(), [&, i](ms::stream s, ms::view<double> v) {
+        abi::device_pointer& workspace = kept[raw(s)];
+        if (workspace == 0) {
+          EXPECT_EQ(api.cuMemAlloc(&workspace, count * 8), abi::result::success);
+        }
+        auto* const part = reinterpret_cast<double*>(workspace);
+        launch(s, "test_fill_f64", part, static_cast<double>(i), std::uint64_t{count});
+        launch(s, "test_axpy_f64", v.data(), part, 1.0, std::uint64_t{count});
+      });
+    }
+  }
+  ctx.finalize();
+  for (const auto& each : kept)
+    EXPECT_EQ(api.cuMemFree(each.second), abi::result::success);
+  for (std::size_t i = 0; i < many; ++i)
+    EXPECT_EQ(values[i], all(static_cast<double>(i)));
+  EXPECT_EQ(kept.size(), 8U);
 }
 
 TEST_F(CudaRecorded, SixRunsThroughOneCacheA28) {
