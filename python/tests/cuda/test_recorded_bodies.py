@@ -178,7 +178,7 @@ def test_a_call_that_spoils_the_recording_is_told_a11(ctx, driver, x):
     assert ctx.wait(other).tolist() == [3.0] * COUNT
 
 
-def test_a_view_says_nothing_that_makes_a_consumer_synchronise_a42(ctx, driver, x):
+def test_a42_a_view_says_nothing_that_makes_a_consumer_synchronise(ctx, driver, x):
     with ctx.task(x.rw()) as t:
         assert t.args_cai().__cuda_array_interface__["stream"] is None
         driver.scale(t.stream_ptr(), t.args_cai().ptr, 2, COUNT)

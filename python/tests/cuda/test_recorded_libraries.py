@@ -7,6 +7,8 @@ import millstream as stf
 import numpy as np
 import pytest
 import scratch
+from cuda_driver import DeviceArray
+from recording import Recording
 
 COUNT = 300
 BYTES = COUNT * 8
@@ -246,3 +248,22 @@ def test_independent_bodies_share_the_workspace_of_a_stream(any_order, machine, 
     library.close()
     assert [each[0] for each in arrays] == [3 * number + 3 for number in range(24)]
     assert len(library.of_stream) <= 16
+
+
+def test_memory_of_a_body_in_a_recording_of_the_callers_is_told(driver, machine):
+    """The stage would have to be a part of what the caller records, which may own no memory."""
+    stream = driver.make_stream()
+    target = DeviceArray(driver, np.zeros(COUNT))
+    with Recording(driver, stream) as recording:
+        ctx = stf.context(use_graph=True, machine=machine, stream=stream)
+        add_five(ctx, driver, ctx.logical_data(target), symbol="scratch")
+        ctx.finalize()
+        with pytest.raises(stf.Error, match=r"task 1 .*allocate before the recording"):
+            ctx.check_errors()
+    recording.launch()  # what the caller recorded besides is fine
+    assert target.get().tolist() == [0.0] * COUNT
+    with stf.context(use_graph=True, machine=machine, stream=stream) as ctx:
+        add_five(ctx, driver, ctx.logical_data(target))
+    driver.synchronize(stream)
+    assert target.get().tolist() == [5.0] * COUNT
+    driver.end_stream(stream)
