@@ -2,6 +2,7 @@
 // Recorded contexts next to the same graph made by calls of the driver: recorded for the first
 // time, recorded again, and run.
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,27 @@ class hand_written_graph {
       last = made;
     }
   }
+  /// The same, captured: all kernels in one capture.
+  void capture_at_once(std::size_t nodes) {
+    drop_graph();
+    on_.check(on_.call()->cuGraphCreate(&graph_, 0), "make a graph");
+    begin_capture(nullptr, 0);
+    for (std::size_t i = 0; i < nodes; ++i)
+      on_.launch(on_.stream(), word_.start());
+    end_capture();
+  }
+  /// The same, each in a capture of its own behind the one before, as bodies are.
+  void capture_one_by_one(std::size_t nodes) {
+    drop_graph();
+    on_.check(on_.call()->cuGraphCreate(&graph_, 0), "make a graph");
+    abi::graph_node last = nullptr;
+    for (std::size_t i = 0; i < nodes; ++i) {
+      begin_capture(&last, i == 0 ? 0 : 1);
+      on_.launch(on_.stream(), word_.start());
+      last = last_captured();
+      end_capture();
+    }
+  }
   void instantiate() {
     if (ready_ != nullptr) on_.call()->cuGraphExecDestroy(ready_);
     abi::graph_instantiate_parameters how{};
@@ -50,6 +72,27 @@ class hand_written_graph {
   void finish() { on_.finish(on_.stream()); }
 
  private:
+  void begin_capture(const abi::graph_node* after, std::size_t count) {
+    on_.check(on_.call()->cuStreamBeginCaptureToGraph(on_.stream(), graph_, after, nullptr, count,
+                                                      abi::capture_mode::relaxed),
+              "begin a capture");
+  }
+  void end_capture() {
+    abi::graph into = nullptr;
+    on_.check(on_.call()->cuStreamEndCapture(on_.stream(), &into), "end a capture");
+  }
+  [[nodiscard]] abi::graph_node last_captured() const {
+    auto now = abi::capture_status::none;
+    std::uint64_t id = 0;
+    abi::graph into = nullptr;
+    const abi::graph_node* ends = nullptr;
+    const abi::graph_edge* edges = nullptr;
+    std::size_t count = 0;
+    on_.check(
+        on_.call()->cuStreamGetCaptureInfo(on_.stream(), &now, &id, &into, &ends, &edges, &count),
+        "look at a capture");
+    return ends[0];
+  }
   void drop_graph() {
     if (graph_ != nullptr) on_.call()->cuGraphDestroy(graph_);
     graph_ = nullptr;
@@ -150,9 +193,12 @@ void measure_update(const session& in, const std::string& how, std::size_t nodes
 }
 
 /// Recording by itself; and all that is left then: the update, the launch, and the GPU's time.
-void measure_halves(const session& in, std::size_t nodes) {
-  const std::string recording = "C++ graph, recording alone, " + std::to_string(nodes) + " nodes";
-  const std::string running = "C++ graph, updated and run, " + std::to_string(nodes) + " nodes";
+template <class Record>
+void measure_halves(const session& in, const std::string& how, std::size_t nodes,
+                    const Record& record_all) {
+  const std::string end = ", " + std::to_string(nodes) + " nodes";
+  const std::string recording = "C++ graph, " + how + ", recording alone" + end;
+  const std::string running = "C++ graph, " + how + ", updated and run" + end;
   if (!in.into.wants(recording) && !in.into.wants(running)) return;
   hand_written_graph twin(in.by_hand);
   twin.build(nodes);
@@ -164,7 +210,7 @@ void measure_halves(const session& in, std::size_t nodes) {
   for (std::size_t i = 0; i <= in.into.how().runs; ++i) {
     drain(ctx);
     const auto per_node = [nodes](double took) { return took / static_cast<double>(nodes); };
-    const double recorded = per_node(us_of([&] { describe(ctx, in.by_hand, x, nodes); }));
+    const double recorded = per_node(us_of([&] { record_all(ctx, in.by_hand, x, nodes); }));
     const double ran = per_node(us_of([&] { drain(ctx); }));
     const double built = per_node(us_of([&] { twin.build(nodes); }));
     const double hand = per_node(us_of([&] {
@@ -183,6 +229,18 @@ void measure_halves(const session& in, std::size_t nodes) {
   in.into.add(std::move(run));
 }
 
+/// What a captured body costs the driver alone: a capture for each kernel, next to one for all.
+void measure_captures(const session& in, std::size_t nodes) {
+  const std::string name =
+      "CUDA graph by hand, a capture for each kernel, " + std::to_string(nodes) + " nodes";
+  if (!in.into.wants(name)) return;
+  hand_written_graph each(in.by_hand);
+  hand_written_graph all(in.by_hand);
+  pair(
+      in, {.name = name, .values = {}, .by_hand = {}}, nodes,
+      [&] { each.capture_one_by_one(nodes); }, [&] { all.capture_at_once(nodes); });
+}
+
 }  // namespace
 
 void measure_graphs(const session& in) {
@@ -192,7 +250,9 @@ void measure_graphs(const session& in) {
     measure_first_run(in, "described", nodes, describe);
     measure_update(in, "captured", nodes, record);
     measure_update(in, "described", nodes, describe);
-    measure_halves(in, nodes);
+    measure_halves(in, "captured", nodes, record);
+    measure_halves(in, "described", nodes, describe);
+    measure_captures(in, nodes);
   }
 }
 

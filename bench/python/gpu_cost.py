@@ -174,9 +174,23 @@ def recorded_task(session: Session) -> tuple[Loop, None]:
     return loop, None
 
 
+class Kernel:
+    """A kernel as cuda.core has it."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+
 def recorded_kernel(session: Session) -> tuple[Loop, None]:
+    return recorded_kernels(session, Kernel(session.kernel.value or 0))
+
+
+def recorded_handle(session: Session) -> tuple[Loop, None]:
+    return recorded_kernels(session, session.kernel.value or 0)
+
+
+def recorded_kernels(session: Session, kernel: object) -> tuple[Loop, None]:
     ctx, datum = recording(session)
-    kernel = session.kernel.value or 0
 
     def loop(calls: int) -> None:
         for _ in range(calls):
@@ -442,6 +456,7 @@ def rows() -> list[Row]:
             for what, make, budget in (
                 ("task, nothing launched", recorded_task, 3.0),
                 ("cuda_kernel", recorded_kernel, 3.0),
+                ("cuda_kernel by its handle", recorded_handle, 3.0),
                 ("kernel by ctypes in a task", recorded_launch, 0.0),
             )
         ),

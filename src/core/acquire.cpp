@@ -445,7 +445,9 @@ void context::remove_open(const lock& held, open_task& task, const plan& of) noe
   if (is_recorded(of)) std::erase(open_recorded_, &task);
   --open_count_;
   if (task.is_in_body()) --open_in_bodies_;
-  ++open_generation_;
+  // Nobody else changes it meanwhile.
+  open_generation_.store(open_generation_.load(std::memory_order_relaxed) + 1,
+                         std::memory_order_release);
   open_changed_.notify_all();
 }
 

@@ -226,11 +226,7 @@ void lane_set::unpark() noexcept {
 }
 
 bool lane_set::has_unfinished_host_job() const noexcept {
-  if (recorder_ != nullptr && recorder_->has_jobs()) return true;
-  for (lane_index i = 0; i < lanes_.size(); ++i) {
-    if (is_unfinished(i, lanes_[i]->tail)) return true;
-  }
-  return false;
+  return (recorder_ != nullptr && recorder_->has_jobs()) || has_noted_host_job();
 }
 
 bool lane_set::has_unfinished_move() const noexcept {

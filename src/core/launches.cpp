@@ -37,6 +37,10 @@ extents to_extents(const dims& checked) noexcept {
           static_cast<std::uint32_t>(checked.z)};
 }
 
+bool divides(std::int64_t cluster, std::int64_t grid) noexcept {
+  return cluster == 1 || grid % cluster == 0;  // a division takes long
+}
+
 /// What the text of an error needs.
 struct packing {
   const plan& who;
@@ -153,8 +157,8 @@ void check_config(const plan& who, const launch_config& how) {
   check_extents(who, "grid", how.grid);
   check_extents(who, "block", how.block);
   check_extents(who, "cluster", how.cluster);
-  if (how.grid.x % how.cluster.x != 0 || how.grid.y % how.cluster.y != 0 ||
-      how.grid.z % how.cluster.z != 0) {
+  if (!divides(how.cluster.x, how.grid.x) || !divides(how.cluster.y, how.grid.y) ||
+      !divides(how.cluster.z, how.grid.z)) {
     throw error(errc::invalid_value,
                 base::cat(who.full_name(),
                           " launches a kernel with clusters that do not divide its grid; "

@@ -94,7 +94,7 @@ bool open_task::runs_in_caller() const noexcept {
 void open_task::start() {
   check_setup("start");
   check_process();
-  plan_ = make_plan(*in_, spec());
+  make_plan(*in_, spec(), plan_);
   if (is_described()) check_described();
   in_caller_ = runs_in_caller();
   context::lock held(in_->mutex());
@@ -235,8 +235,10 @@ void open_task::fail(std::exception_ptr cause) noexcept {
 
 void open_task::adopt(const context::lock& held, plan& started) {
   plan_ = std::move(started);
-  symbol_ = plan_.symbol;
-  plan_.symbol = symbol_;
+  if (!plan_.symbol.empty()) {
+    symbol_ = plan_.symbol;
+    plan_.symbol = symbol_;
+  }
   begin(held);
   fill_pointers();
 }

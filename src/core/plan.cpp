@@ -132,8 +132,10 @@ place_index resolve_for(const plan& of, Place place, Rest&... rest) {
 
 }  // namespace
 
-plan make_plan(context& in, const task_spec& what) {
-  plan made;
+void make_plan(context& in, const task_spec& what, plan& made) {
+  made.accesses.clear();
+  made.access_of_dep.clear();
+  made.host_on_device = false;
   made.kind = what.kind;
   made.symbol = what.symbol;
   made.site = what.site;
@@ -153,7 +155,6 @@ plan make_plan(context& in, const task_spec& what) {
     add(made, fresh);
   }
   let_reach(in.on(), made);
-  return made;
 }
 
 }  // namespace millstream::core

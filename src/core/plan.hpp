@@ -62,9 +62,9 @@ struct plan {
   [[nodiscard]] std::string written_names() const;
 };
 
-/// Merges repeated data, resolves places, and makes every check that needs no
-/// lock. Throws error(invalid_value) for data of another context, writes to
-/// read-only data, contradictory places, unknown devices.
-[[nodiscard]] plan make_plan(context& in, const task_spec& what);
+/// Of a plan that was not started. Merges repeated data, resolves places, and makes every check
+/// that needs no lock. Throws error(invalid_value) for data of another context, writes to read-only
+/// data, contradictory places, unknown devices.
+void make_plan(context& in, const task_spec& what, plan& made);
 
 }  // namespace millstream::core

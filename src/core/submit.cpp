@@ -82,7 +82,8 @@ void context::run_at_once(lock& held, plan& of, body_ptr& work) {
 
 void context::submit(const task_spec& what, body_ptr work) {
   check_process();
-  plan of = make_plan(*this, what);
+  plan of;
+  make_plan(*this, what, of);
   if (work == nullptr) {
     throw error(errc::invalid_value, base::cat(of.full_name(), " has no body; pass a callable"));
   }
@@ -107,7 +108,8 @@ void context::submit(const task_spec& what, body_ptr work) {
 
 void context::fill(const task_spec& what, std::span<const std::byte> pattern) {
   check_process();
-  plan of = make_plan(*this, what);
+  plan of;
+  make_plan(*this, what, of);
   if (of.accesses[0].mode != access_mode::write) {
     throw error(errc::invalid_value, base::cat(of.full_name(), " fills with access ",
                                                to_string(of.accesses[0].mode), "; use write()"));

@@ -357,7 +357,8 @@ plan context::plan_of_wait(const task_dep& dep, const char* reader) {
   check_process();
   task_spec spec;
   spec.deps = {&dep, 1};
-  plan of = make_plan(*this, spec);
+  plan of;
+  make_plan(*this, spec, of);
   of.reader = reader;
   of.accesses[0].place = host_place;
   return of;

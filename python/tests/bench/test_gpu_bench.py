@@ -79,5 +79,5 @@ def test_every_row_runs(tmp_path):
     done, rows = run_program(tmp_path, driver)
     assert done.returncode == 0, done.stderr
     found = json.loads(rows.read_text())["rows"]
-    assert len(found) == 21
+    assert len(found) == 23
     assert all(len(each["values"]) == 2 for each in found)

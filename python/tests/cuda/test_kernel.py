@@ -231,6 +231,35 @@ def test_one_launch_call_per_launch_and_nothing_else(look_alike, machine, functi
     ctx.finalize()
 
 
+class HandleHolder:
+    """A kernel as cuda.core has it."""
+
+    def __init__(self, handle):
+        self._handle = handle
+
+
+@pytest.mark.parametrize("use_graph", [False, True])
+@pytest.mark.parametrize("as_int", [False, True])
+def test_a_known_kernel_is_one_call(look_alike, machine, function, use_graph, as_int):
+    """A handle may come again for another kernel, so one more call looks at it."""
+    if use_graph:
+        needs_graphs(machine)
+    handle = function("test_axpy_f64")
+    kernel = handle if as_int else HandleHolder(handle)
+    with stf.context(use_graph=use_graph, machine=machine) as ctx:
+        x, y = ctx.logical_data(np.ones(N)), ctx.logical_data(np.zeros(N))
+        launch_axpy(ctx, kernel, x, y, 1.0)
+        ctx.fence()
+        names = ("cuLaunchKernel", "cuGraphAddKernelNode", "cuFuncGetParamInfo", "cuFuncGetName",
+                 "cuKernelGetFunction")  # fmt: skip
+        before = [look_alike.count(name) for name in names]
+        for _ in range(10):
+            launch_axpy(ctx, kernel, x, y, 1.0, 2.0)
+        made = [look_alike.count(name) - old for name, old in zip(names, before, strict=True)]
+        looks = 20 if as_int else 0
+        assert made == [0 if use_graph else 20, 20 if use_graph else 0, looks, 0, 0]
+
+
 def test_recorded_launch_is_one_node(machine, function):
     needs_graphs(machine)
     source = np.zeros(N)
@@ -316,8 +345,10 @@ def test_raw_kernel_of_cupy(ctx, driver, function, x, y):
             return types.SimpleNamespace(ptr=function("test_axpy_f64"))
 
     driver.use(None)
-    launch_axpy(ctx, RawKernel(), x, y, 2.0)
-    assert compiled == [True]
+    kernel = RawKernel()
+    launch_axpy(ctx, kernel, x, y, 0.5, 0.5)
+    launch_axpy(ctx, kernel, x, y, 1.0)
+    assert compiled == [True]  # it is asked once
     assert driver.current() is None
     assert ctx.wait(y).tolist() == [2] * N
 

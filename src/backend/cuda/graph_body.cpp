@@ -173,6 +173,7 @@ status body_recorder::end(stream& on, node_list& last) {
 }
 
 status body_recorder::finish(stream& on, node_list& last) {
+  const context_guard in(on.on.api(), on.on.context());  // for all of the below
   if (status failed = read_ends(on, last); !failed) return failed;
   const bool is_only_one = members_.size() == 1 && ends_.empty();
   if (!is_only_one || is_open()) {

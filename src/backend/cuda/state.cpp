@@ -47,7 +47,7 @@ const driver& device_state::api() const noexcept {
   return *machine_.api;
 }
 
-status device_state::open() noexcept {
+status device_state::open_or_refuse() noexcept {
   if (status lost = loss(); !lost) return lost;
   if (context() != nullptr) return {};
   return guarded(who_, [&] {

@@ -56,7 +56,10 @@ class device_state {
 
   /// Success: the context is there and not lost. The first call retains it and makes the memory
   /// pool, which takes long; later ones cost two loads. Before anything below is used.
-  status open() noexcept;
+  status open() noexcept {
+    return !root().lost_.load(std::memory_order_acquire) && context() != nullptr ? status{}
+                                                                                 : open_or_refuse();
+  }
   [[nodiscard]] abi::context context() const noexcept {
     return context_.load(std::memory_order_acquire);
   }
@@ -110,6 +113,7 @@ class device_state {
   void leave_context() noexcept;
 
  private:
+  status open_or_refuse() noexcept;
   status open_now();
   status enter(abi::context own);
   status note_loss(const std::string& text) noexcept;
