@@ -67,6 +67,7 @@ block_ptr plan_block(call& in, const context_ptr& owner, int device, std::size_t
 void end_block(state& all, const block_ptr& gone) {
   if (all.memory.find(gone->base) != gone) return;
   if (gone->of_graph) {
+    if (gone->of_graph->is_out) let_go(all, *gone);  // its context ends
     take_graph_bytes(all, *gone);
   } else if (gone->pool != nullptr) {
     gone->pool->used_bytes -= gone->bytes;
