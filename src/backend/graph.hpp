@@ -79,6 +79,14 @@ class graph {
   /// lock.
   virtual status keep(std::shared_ptr<void> what) = 0;
 
+  /// From now on the queues of bodies stay the graph's between bodies, too, and take nothing but
+  /// bodies, until `release_queues`. Then a body costs the same however many nodes there are; else
+  /// ending it takes the driver a time that grows with the graph. What is found only when the
+  /// recording is over (streams that were not joined) is told by `release_queues` then.
+  virtual void keep_queues() noexcept = 0;
+  /// No body may be open. Has to come before `instantiate`, `update` and being a child.
+  virtual status release_queues() = 0;
+
   /// Nodes so far, children counted as one.
   [[nodiscard]] virtual std::size_t node_count() const noexcept = 0;
   /// No body may be open. Takes time, but waits for nothing on the machine.

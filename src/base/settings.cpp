@@ -79,6 +79,7 @@ settings read_settings(const char* (*look_up)(const char* variable)) {
   from.bytes("MILLSTREAM_HOST_MEMORY", read.host_memory_bytes);
   from.word("MILLSTREAM_LOG", log_levels, "debug, info, warning, error or off", read.log_level);
   from.text("MILLSTREAM_CUDA_DRIVER", read.cuda_driver);
+  from.number("MILLSTREAM_CHECK_BODIES", 0, 1, read.check_bodies);
   return read;
 }
 

@@ -18,6 +18,7 @@ struct settings {
   std::size_t host_memory_bytes = 0;  ///< MILLSTREAM_HOST_MEMORY, each device; 0 = default
   std::string log_level = "warning";  ///< MILLSTREAM_LOG: debug, info, warning, error or off
   std::string cuda_driver;            ///< MILLSTREAM_CUDA_DRIVER: path of the driver library
+  int check_bodies = 0;               ///< MILLSTREAM_CHECK_BODIES: 1 = each is recorded by itself
 
   /// Name of the variable -> "variable '...' is '...'; set ...".
   std::map<std::string, std::string, std::less<>> problems;

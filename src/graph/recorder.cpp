@@ -8,6 +8,7 @@
 
 #include "base/fork_guard.hpp"
 #include "base/log.hpp"
+#include "base/settings.hpp"
 #include "base/text.hpp"
 #include "core/lanes.hpp"
 
@@ -32,6 +33,8 @@ recorder::recorder(core::machine& on, std::shared_ptr<executable_cache> cache)
     throw error(errc::unsupported, base::cat("machine ", base::quoted(on.name()),
                                              " has no graphs; open the context without use_graph"));
   }
+  const std::string problem = base::environment().problem_with("MILLSTREAM_CHECK_BODIES");
+  if (!problem.empty()) throw error(errc::invalid_value, problem);
 }
 
 recorder::~recorder() {
@@ -53,6 +56,7 @@ recorder::~recorder() {
 void recorder::begin_stage(core::place_index place) {
   graph_place_ = std::max<core::place_index>(place, 0);
   graph_ = value_of(machine_.at(graph_place_).make_graph());
+  if (base::environment().check_bodies == 0) graph_->keep_queues();
   drawing_.graph = graph_.get();
   drawing_.hash = 0;
 }
@@ -64,7 +68,7 @@ void recorder::end_stage() noexcept {
   next_stream_ = 0;
   for (body_stream& each : streams_) {
     each.last = no_lane;
-    each.is_joining = false;
+    each.is_joining = each.is_kept = false;
   }
   ++stage_;
 }
@@ -129,8 +133,10 @@ bool recorder::is_beside(core::lane_index lane) const noexcept {
   return through != no_stream && streams_[through].beside != nullptr;
 }
 
+// A stream that the stage's graph keeps takes no body beside it.
 bool recorder::is_free(const body_stream& which, core::place_index place) const noexcept {
-  return which.place == place && !which.is_open && !which.is_joining;
+  return which.place == place && !which.is_open && !which.is_joining &&
+         !(which.is_kept && is_busy());
 }
 
 // The stream of a body that it comes after anyway; else one that the stage has not used, up to a
@@ -151,7 +157,7 @@ std::size_t recorder::take_stream(recorded_lane& by) {
   }
   if (used == no_stream || count < most_streams) {
     streams_.push_back(
-        {by.place, value_of(machine_.lease(by.place)), false, {}, true, no_lane, false, nullptr});
+        {.place = by.place, .lease = value_of(machine_.lease(by.place)), .beside = nullptr});
     return streams_.size() - 1;
   }
   next_stream_ = used + 1;
@@ -167,15 +173,17 @@ void recorder::come_after_last(recorded_lane& lane, const body_stream& of) {
 
 void recorder::begin_body(core::lane_index lane) {
   recorded_lane& captured = at(lane);
+  const bool beside = is_busy();
   const std::size_t chosen = take_stream(captured);
   body_stream& through = streams_[chosen];
   come_after_last(captured, through);
-  if (is_busy()) {
-    auto beside = value_of(machine_.at(captured.place).make_graph());
-    core::check(beside->begin_body(*through.lease.queue, {}));
-    through.beside = std::move(beside);
+  if (beside) {
+    auto own = value_of(machine_.at(captured.place).make_graph());
+    core::check(own->begin_body(*through.lease.queue, {}));
+    through.beside = std::move(own);
   } else {
     core::check(graph_->begin_body(*through.lease.queue, predecessors(lane)));
+    through.is_kept = true;
   }
   through.is_open = true;
   through.thread = std::this_thread::get_id();
@@ -250,6 +258,7 @@ std::unique_ptr<backend::executable_graph> recorder::make_executable(const shape
 void recorder::launch(backend::queue& on) {
   const shape like = present_shape();
   try {
+    core::check(graph_->release_queues());
     if (value_of(on.is_capturing())) {
       core::check(graph_->record_into(on));
     } else {

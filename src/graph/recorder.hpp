@@ -56,6 +56,7 @@ class recorder final : public core::recorder {
     core::place_index place;
     core::leased_queue lease;
     bool is_open = false;
+    bool is_kept = false;  // by the graph of the stage
     std::thread::id thread;
     /// Nothing was launched yet since it was leased: whoever had it before may still use it.
     bool is_fresh = true;

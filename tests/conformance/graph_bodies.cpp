@@ -221,6 +221,52 @@ TEST_F(graph_body_values, ARecordedGraphFillsHostMemoryAtEachLaunch) {
   }
 }
 
+TEST_F(graph_bodies, KeepTheirQueuesUntilTheyAreReleased) {
+  backend::queue& queue = queue_on(0);
+  backend::queue& other = queue_on(0);
+  std::byte* block = take(0, 300, queue);
+  const graph_ptr graph = new_graph();
+  graph->keep_queues();
+  node_list first;
+  node_list second;
+  node_list third;
+  ok(graph->begin_body(queue, {}));
+  ok(queue.fill(fill_of(0, block, 100, 1)));
+  ok(graph->end_body(queue, first));
+  std::thread([&] {
+    ok(graph->begin_body(other, {first.begin(), first.size()}));
+    ok(other.copy(copy_of(block + 100, 0, block, 0, 100)));
+    ok(graph->end_body(other, second));
+  }).join();
+  ASSERT_EQ(second.size(), 1U);
+  const graph_node beside = fill_node(*graph, 0, block, 100, 2, {second[0]});
+  ok(graph->begin_body(queue, span_of({beside})));
+  EXPECT_EQ(graph->release_queues().code(), errc::usage);
+  ok(queue.copy(copy_of(block + 200, 0, block, 0, 100)));
+  ok(graph->end_body(queue, third));
+  ok(graph->release_queues());
+  EXPECT_EQ(graph->node_count(), 4U);
+  EXPECT_FALSE(value(queue.is_capturing()));
+  EXPECT_FALSE(value(other.is_capturing()));
+  ok(value(graph->instantiate())->launch(queue));
+  ok(graph->release_queues());
+}
+
+TEST_F(graph_bodies, AGraphThatGoesReleasesTheQueuesThatItKept) {
+  backend::queue& queue = queue_on(0);
+  std::byte* block = take(0, 100, queue);
+  {
+    const graph_ptr graph = new_graph();
+    graph->keep_queues();
+    node_list last;
+    ok(graph->begin_body(queue, {}));
+    ok(queue.fill(fill_of(0, block, 100, 1)));
+    ok(graph->end_body(queue, last));
+  }
+  fill(queue, 0, block, 100, 2);
+  finish(queue);
+}
+
 TEST_F(graph_body_values, AreCarriedOutWhenTheGraphIsLaunched) {
   backend::queue& queue = queue_on(0);
   std::byte* block = take(0, 300, queue);

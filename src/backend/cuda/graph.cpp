@@ -74,12 +74,12 @@ status graph::enter(call kind, capability wanted) const {
 }
 
 status graph::check_whole() const {
-  if (!bodies_.is_open()) return {};
+  if (!bodies_.is_recording()) return {};
   return guarded(on_->who(), [&] {
     return status(errc::usage,
                   base::cat(on_->who(),
-                            " cannot use a graph while a body is recorded into it; end "
-                            "the body first"));
+                            " cannot use a graph while it is recorded into; end its bodies and "
+                            "release its queues first"));
   });
 }
 
@@ -158,6 +158,11 @@ status graph::let_others_launch() {
   for (host_call* const each : calls_)
     each->expect_always();
   return keep_in(*on_, raw_, std::make_shared<host_calls>(calls_));
+}
+
+status graph::release_queues() {
+  if (base::forked_child()) return call_gate::refuse_child(on_->who());
+  return guarded(on_->who(), [&] { return bodies_.release(*on_); });
 }
 
 std::size_t graph::node_count() const noexcept {

@@ -19,15 +19,20 @@ graph_node node_name(abi::graph_node raw) noexcept {
   return graph_node{reinterpret_cast<std::uintptr_t>(raw)};
 }
 
-bool is_in(const std::vector<abi::stream>& list, abi::stream what) noexcept {
-  return std::find(list.begin(), list.end(), what) != list.end();
+bool is_in(const std::vector<stream*>& list, const stream& what) noexcept {
+  return std::find(list.begin(), list.end(), &what) != list.end();
 }
 
 status spoilt(const std::string& who) {
   return {errc::usage, base::cat(who,
                                  " could not record a body: a call that cannot be recorded "
-                                 "spoilt it; leave the call out of the body, or make it "
-                                 "before the recording")};
+                                 "spoilt it, such as waiting for the whole device; leave the call "
+                                 "out of the body, or make it before the recording")};
+}
+
+status answered(device_state& on, std::string_view what, abi::result answer) {
+  if (answer == abi::result::stream_capture_invalidated) return spoilt(on.who());
+  return on.check(what, answer);
 }
 
 status unjoined(const std::string& who) {
@@ -58,7 +63,8 @@ predecessors::predecessors(node_span after)
 }
 
 void body_recorder::abandon() noexcept {
-  if (origin_.raw != nullptr) static_cast<void>(end_capture());
+  bodies_.clear();
+  if (is_recording()) static_cast<void>(end_capture());
 }
 
 status body_recorder::failure() const {
@@ -77,12 +83,12 @@ status body_recorder::check_begin(stream& on) const {
                                    " cannot record a body while another thread records into the "
                                    "graph; use a graph of its own")};
   }
-  if (is_in(bodies_, on.raw)) {
+  if (is_in(bodies_, on)) {
     return {errc::usage, base::cat(on.on.who(),
                                    " cannot record two bodies on one queue at a time; end the "
                                    "first or use another queue")};
   }
-  if (is_in(members_, on.raw)) return {};
+  if (is_in(members_, on)) return {};
   auto captured = on.is_capturing();
   if (!captured) return captured.take_status();
   if (!captured.value()) return {};
@@ -96,16 +102,16 @@ status body_recorder::begin(stream& on, node_span after) {
   const predecessors before(after);
   bodies_.reserve(bodies_.size() + 1);
   members_.reserve(members_.size() + 1);
-  if (origin_.raw == nullptr) {
+  if (!is_recording()) {
     if (status failed = start(on, before); !failed) return failed;
   } else {
-    if (!is_in(members_, on.raw)) {
+    if (!is_in(members_, on)) {
       if (status failed = fork(on); !failed) return failed;
     }
-    status behind = put_behind(on.on, on.raw, before.data(), before.size());
+    status behind = put_behind(on, before.data(), before.size());
     if (!behind) return behind;
   }
-  bodies_.push_back(on.raw);
+  bodies_.push_back(&on);
   thread_ = std::this_thread::get_id();
   return {};
 }
@@ -115,15 +121,15 @@ status body_recorder::start(stream& on, const predecessors& after) {
   const abi::result answer = on.on.api()->cuStreamBeginCaptureToGraph(
       on.raw, into_, after.data(), nullptr, after.size(), abi::capture_mode::relaxed);
   if (status failed = on.on.check("begin to record a body", answer); !failed) return failed;
-  origin_ = {&on.on, on.raw};
-  members_.push_back(on.raw);
+  origin_ = &on;
+  members_.push_back(&on);
   on.expect_capture();
   return {};
 }
 
 // An event makes no node.
 status body_recorder::fork(stream& on) {
-  device_state& there = *origin_.on;
+  device_state& there = origin_->on;
   if (fork_ == nullptr || fork_->home != there.stream_context()) {
     auto made = raw_event::make(there);
     if (!made) return made.take_status();
@@ -131,29 +137,30 @@ status body_recorder::fork(stream& on) {
   }
   {
     const context_guard in(there.api(), there.context());
-    const abi::result answer = there.api()->cuEventRecord(fork_->handle, origin_.raw);
-    if (status failed = there.check("begin to record a body", answer); !failed) return failed;
+    const abi::result answer = there.api()->cuEventRecord(fork_->handle, origin_->raw);
+    if (status failed = answered(there, "begin to record a body", answer); !failed) return failed;
   }
   const context_guard in(on.on.api(), on.on.context());
   const abi::result answer =
       on.on.api()->cuStreamWaitEvent(on.raw, fork_->handle, abi::event_wait_flags::none);
-  if (status failed = on.on.check("begin to record a body", answer); !failed) return failed;
-  members_.push_back(on.raw);
+  if (status failed = answered(on.on, "begin to record a body", answer); !failed) return failed;
+  members_.push_back(&on);
   on.expect_capture();
   return {};
 }
 
-status body_recorder::put_behind(device_state& on, abi::stream raw, const abi::graph_node* after,
+status body_recorder::put_behind(const stream& what, const abi::graph_node* after,
                                  std::size_t count) {
-  const context_guard in(on.api(), on.context());
-  return on.check("put a body behind others", on.api()->cuStreamUpdateCaptureDependencies(
-                                                  raw, const_cast<abi::graph_node*>(after), nullptr,
-                                                  count, abi::capture_dependencies_flags::set));
+  const context_guard in(what.on.api(), what.on.context());
+  const abi::result answer = what.on.api()->cuStreamUpdateCaptureDependencies(
+      what.raw, const_cast<abi::graph_node*>(after), nullptr, count,
+      abi::capture_dependencies_flags::set);
+  return answered(what.on, "put a body behind others", answer);
 }
 
 status body_recorder::end(stream& on, node_list& last) {
   last.clear();
-  const auto open = std::find(bodies_.begin(), bodies_.end(), on.raw);
+  const auto open = std::find(bodies_.begin(), bodies_.end(), &on);
   if (open == bodies_.end()) {
     return {errc::usage, base::cat(on.on.who(),
                                    " cannot end a body that was not begun; begin it "
@@ -168,33 +175,41 @@ status body_recorder::end(stream& on, node_list& last) {
   if (now) return {};
   last.clear();
   note_failure(now);
-  if (origin_.raw != nullptr) static_cast<void>(end_capture());
+  if (is_recording()) static_cast<void>(end_capture());
   return failure();
 }
 
-status body_recorder::finish(stream& on, node_list& last) {
-  const context_guard in(on.on.api(), on.on.context());  // for all of the below
+status body_recorder::finish(const stream& on, node_list& last) {
   if (status failed = read_ends(on, last); !failed) return failed;
-  const bool is_only_one = members_.size() == 1 && ends_.empty();
-  if (!is_only_one || is_open()) {
-    for (const graph_node each : last)
-      ends_.push_back(raw_node(each));
+  return is_open() || keeps_ ? status{} : close();
+}
+
+status body_recorder::release(const device_state& who) {
+  if (is_open()) {
+    return {errc::usage, base::cat(who.who(),
+                                   " cannot release the queues of a graph while a body is "
+                                   "recorded into it; end the body first")};
   }
-  if (is_open()) return {};
-  if (!is_only_one) {
+  if (!is_recording()) return failure();
+  const status now = close();
+  if (now) return {};
+  note_failure(now);
+  abandon();
+  return failure();
+}
+
+status body_recorder::close() {
+  if (members_.size() > 1) {
     if (status failed = join_all(); !failed) return failed;
   }
-  device_state& there = *origin_.on;
+  device_state& there = origin_->on;
   const abi::result answer = end_capture();
   if (answer == abi::result::stream_capture_unjoined) return unjoined(there.who());
-  if (answer == abi::result::stream_capture_invalidated) return spoilt(there.who());
-  if (status failed = there.check("end the recording of a body", answer); !failed) return failed;
-  on.capture_ended();
-  return {};
+  return answered(there, "end the recording of a body", answer);
 }
 
 // The nodes behind which the next operation would be put.
-status body_recorder::read_ends(stream& on, node_list& last) {
+status body_recorder::read_ends(const stream& on, node_list& last) {
   auto now = abi::capture_status::none;
   abi::graph into = nullptr;
   const abi::graph_node* ends = nullptr;
@@ -204,29 +219,32 @@ status body_recorder::read_ends(stream& on, node_list& last) {
   const context_guard in(on.on.api(), on.on.context());
   const abi::result answer =
       on.on.api()->cuStreamGetCaptureInfo(on.raw, &now, &id, &into, &ends, &edges, &count);
-  if (answer == abi::result::stream_capture_invalidated ||
-      (answer == abi::result::success && now == abi::capture_status::invalidated)) {
+  if (answer == abi::result::success && now == abi::capture_status::invalidated) {
     return spoilt(on.on.who());
   }
-  if (status failed = on.on.check("look at a recording", answer); !failed) return failed;
+  if (status failed = answered(on.on, "look at a recording", answer); !failed) return failed;
   if (now != abi::capture_status::active || into != into_) return taken_away(on.on.who());
   for (std::size_t i = 0; i < count; ++i)
     last.push_back(node_name(ends[i]));
   return {};
 }
 
+// What a stream was made to forget need not be joined, so that the last body of each counts.
 status body_recorder::join_all() {
-  std::sort(ends_.begin(), ends_.end());
-  ends_.erase(std::unique(ends_.begin(), ends_.end()), ends_.end());
-  return put_behind(*origin_.on, origin_.raw, ends_.data(), ends_.size());
+  node_list ends;
+  for (const stream* each : members_) {
+    if (status failed = read_ends(*each, ends); !failed) return failed;
+  }
+  std::sort(ends.begin(), ends.end());
+  ends.resize(static_cast<std::size_t>(std::unique(ends.begin(), ends.end()) - ends.begin()));
+  const predecessors all({ends.begin(), ends.size()});
+  return put_behind(*origin_, all.data(), all.size());
 }
 
 abi::result body_recorder::end_capture() noexcept {
-  const origin ending = std::exchange(origin_, {});
-  members_.clear();
-  ends_.clear();
-  const driver& api = ending.on->api();
-  const context_guard in(api, ending.on->context());
+  const stream& ending = *std::exchange(origin_, nullptr);
+  const driver& api = ending.on.api();
+  const context_guard in(api, ending.on.context());
   abi::graph into = nullptr;
   const abi::result answer = api->cuStreamEndCapture(ending.raw, &into);
   auto now = abi::capture_status::none;
@@ -235,6 +253,9 @@ abi::result body_recorder::end_capture() noexcept {
                        now != abi::capture_status::none;
   // Refused for a reason that has nothing to do with the capture: no stream may stay in it.
   if (is_left) api->cuStreamEndCapture(ending.raw, &into);
+  for (stream* each : members_)
+    each->capture_ended();
+  members_.clear();
   return answer;
 }
 

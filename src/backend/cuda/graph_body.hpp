@@ -27,12 +27,13 @@ class predecessors {
 };
 
 /// The bodies that are being recorded into one graph. The driver takes one capture per graph, so
-/// all open bodies share one: the stream of the first one is its origin, the others are forked from
-/// that by an event and then told what they come after. It ends with the last open body, as the
-/// driver lets no single stream out of a capture. One thread at a time.
+/// they share one: the stream of the first one is its origin, the others are forked from that by an
+/// event and then told what they come after. The driver lets no single stream out of a capture, so
+/// it ends with the last open body, or when the streams that it was to keep are released: its end
+/// takes a time that grows with the graph. One thread at a time.
 ///
-/// What each body ended with is made a predecessor of the origin before the end, so that nothing is
-/// left unjoined but what the bodies themselves forgot.
+/// Before the end the origin is given what the other streams ended with, so that nothing is left
+/// unjoined but what the bodies themselves forgot.
 class body_recorder {
  public:
   explicit body_recorder(abi::graph into) : into_(into) {}
@@ -41,36 +42,38 @@ class body_recorder {
 
   status begin(stream& on, node_span after);
   status end(stream& on, node_list& last);
+  /// The capture goes on between bodies, until `release`.
+  void keep() noexcept { keeps_ = true; }
+  /// `who` is who asks.
+  status release(const device_state& who);
 
   /// Nothing more is recorded; streams that are still captured are not any more.
   void abandon() noexcept;
 
   [[nodiscard]] bool is_open() const noexcept { return !bodies_.empty(); }
+  [[nodiscard]] bool is_recording() const noexcept { return origin_ != nullptr; }
   /// Not ok once a recording failed, with the reason.
   [[nodiscard]] status failure() const;
   void note_failure(const status& why);
 
  private:
-  struct origin {
-    device_state* on = nullptr;
-    abi::stream raw = nullptr;
-  };
   [[nodiscard]] status check_begin(stream& on) const;
   [[nodiscard]] status start(stream& on, const predecessors& after);
   [[nodiscard]] status fork(stream& on);
-  [[nodiscard]] status put_behind(device_state& on, abi::stream raw, const abi::graph_node* after,
+  [[nodiscard]] status put_behind(const stream& what, const abi::graph_node* after,
                                   std::size_t count);
-  [[nodiscard]] status read_ends(stream& on, node_list& last);
-  [[nodiscard]] status finish(stream& on, node_list& last);
+  [[nodiscard]] status read_ends(const stream& on, node_list& last);
+  [[nodiscard]] status finish(const stream& on, node_list& last);
   [[nodiscard]] status join_all();
+  [[nodiscard]] status close();
   [[nodiscard]] abi::result end_capture() noexcept;
 
   const abi::graph into_;
-  origin origin_;  // null while nothing is recorded
+  stream* origin_ = nullptr;  // null while nothing is recorded
   std::thread::id thread_;
-  std::vector<abi::stream> bodies_;    // open ones
-  std::vector<abi::stream> members_;   // of the capture
-  std::vector<abi::graph_node> ends_;  // of bodies that ended in this capture while others went on
+  bool keeps_ = false;
+  std::vector<stream*> bodies_;   // open ones
+  std::vector<stream*> members_;  // of the capture
   std::shared_ptr<raw_event> fork_;
   std::string failed_;
 };

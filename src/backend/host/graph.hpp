@@ -52,6 +52,8 @@ class graph final : public backend::graph {
   status end_body(backend::queue& on, node_list& last) override;
   status record_into(backend::queue& on) override;
   status keep(std::shared_ptr<void> what) override;
+  void keep_queues() noexcept override {}
+  status release_queues() override { return {}; }
   [[nodiscard]] std::size_t node_count() const noexcept override { return what_->shape.size(); }
   [[nodiscard]] result<std::unique_ptr<executable_graph>> instantiate() override;
   status update(executable_graph& target) override;

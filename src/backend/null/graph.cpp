@@ -65,7 +65,11 @@ graph::~graph() {
 }
 
 status graph::enter(call kind) const {
-  if (status refused = machine_->gate.pass(kind, who_); !refused) return refused;
+  status refused = machine_->gate.pass(kind, who_);
+  return refused ? check_usable() : std::move(refused);
+}
+
+status graph::check_usable() const {
   if (!broken_) return {};
   return guarded(who_, [&] {
     return status(errc::usage,
@@ -207,6 +211,11 @@ status graph::keep(std::shared_ptr<void> what) {
     what_.kept.push_back(part_elsewhere(std::move(what)));
     return {};
   });
+}
+
+status graph::release_queues() {
+  status usable = check_usable();
+  return usable ? check_whole() : std::move(usable);
 }
 
 status graph::record(queue& on, node_kind kind, int place) {

@@ -48,6 +48,9 @@ class graph final : public backend::graph {
   status end_body(backend::queue& on, node_list& last) override;
   status record_into(backend::queue& on) override;
   status keep(std::shared_ptr<void> what) override;
+  /// Nothing is gained by keeping them.
+  void keep_queues() noexcept override {}
+  status release_queues() override;
   [[nodiscard]] std::size_t node_count() const noexcept override { return what_.shape.size(); }
   [[nodiscard]] result<std::unique_ptr<executable_graph>> instantiate() override;
   status update(executable_graph& target) override;
@@ -62,6 +65,7 @@ class graph final : public backend::graph {
 
  private:
   [[nodiscard]] status enter(call kind) const;
+  [[nodiscard]] status check_usable() const;
   [[nodiscard]] status check_whole() const;
   [[nodiscard]] result<graph_node> add(node_kind kind, int place, node_span after);
 

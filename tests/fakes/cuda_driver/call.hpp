@@ -67,6 +67,8 @@ void issue(call& in, const stream_ptr& on, node_type type, const op_factory& mak
 /// What the capture machinery says to a call. Each refuses, and spoils the captures concerned.
 void refuse_unsafe_call(call& in);
 void refuse_captured(call& in, const stream_ptr& of);
+/// The same for a call that concerns all streams of a context.
+void refuse_captures(context_state& in);
 void refuse_implicit_dependence(call& in, const stream_ptr& on);
 
 /// An argument as a word of the log. Where the call stores a handle or an address, that is seen

@@ -51,6 +51,7 @@ void refuse_spoilt(const capture_state& what) {
 void end(state& all, capture_state& what) {
   what.ended = true;
   what.into->is_captured_into = false;
+  what.into->user = graph_state::nobody;
   what.into = nullptr;  // events remember the capture, and the graph is not theirs
   for (const std::weak_ptr<stream_state>& one : what.members)
     if (const stream_ptr member = one.lock()) {
@@ -75,7 +76,7 @@ void begin(call& in, const stream_ptr& on, capture_mode mode, const graph_ptr& i
   made->graph_is_new = graph_is_new;
   made->origin = on;
   into->is_captured_into = true;
-  into->captured_by = in.thread.number;
+  into->user = in.thread.number;
   in.all.captures.emplace_back(made);
   add_member(*made, on, std::move(after), made);
 }
@@ -104,6 +105,7 @@ void spoil(capture_state& what) {
 void record_node(call& in, const stream_ptr& on, node_work work) {
   capture_state& here = *on->capture;
   refuse_spoilt(here);
+  here.into->user = in.thread.number;
   work.fixed = reinterpret_cast<std::uint64_t>(on->owner->handle);
   const node_ptr made = add_node(in, *here.into, std::move(work), on->capture_tail);
   for (const node_ptr& before : on->capture_tail)
@@ -141,6 +143,16 @@ void refuse_unsafe_call(call& in) {
   for (const capture_ptr& one : captures_of(in.all))
     if (is_disturbed_by(*one, in.thread)) {
       spoil(*one);
+      disturbs = true;
+    }
+  require(!disturbs, result::stream_capture_unsupported);
+}
+
+void refuse_captures(context_state& in) {
+  bool disturbs = false;
+  for (const std::weak_ptr<stream_state>& one : in.streams)
+    if (const stream_ptr other = one.lock(); other != nullptr && other->capture != nullptr) {
+      spoil(*other->capture);
       disturbs = true;
     }
   require(!disturbs, result::stream_capture_unsupported);
@@ -188,6 +200,7 @@ result cuStreamGetCaptureInfo(call& in, stream of, capture_status* now, std::uin
   const result answer = cuStreamIsCapturing(in, of, now);
   if (*now == capture_status::none) return answer;
   const stream_ptr here = in.at(of);
+  here->capture->into->user = graph_state::nobody;
   if (id != nullptr) *id = here->capture->id;
   if (into != nullptr) *into = here->capture->into->handle;
   // Valid until the next call on the stream, as the driver promises.
@@ -226,6 +239,7 @@ result cuStreamUpdateCaptureDependencies(call& in, stream of, graph_node* after,
   const stream_ptr here = in.at(of);
   require(here->capture != nullptr, result::illegal_state);
   refuse_spoilt(*here->capture);
+  here->capture->into->user = in.thread.number;
   const std::vector<node_ptr> given = nodes_of(in, *here->capture->into, after, count);
   if (how == capture_dependencies_flags::set) {
     for (const node_ptr& one : here->capture_tail)

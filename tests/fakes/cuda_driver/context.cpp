@@ -169,6 +169,7 @@ result cuCtxDisablePeerAccess(call& in, context to) {
 
 result cuCtxSynchronize(call& in) {
   const context_ptr here = in.current();
+  refuse_captures(*here);
   finish_context(in, here);
   refuse_faulted(*here);
   return result::success;

@@ -147,7 +147,7 @@ result cuGraphExecUpdate(call& in, executable_graph target, graph from, graph_up
 result cuGraphLaunch(call& in, executable_graph what, stream on) {
   const auto found = executable_of(in, what);
   const stream_ptr here = in.at(on);
-  require(here->capture == nullptr, result::stream_capture_unsupported);
+  refuse_captured(in, here);
   const memory_promise promised = promise_memory(in, *found->body);
   op_ptr start;
   issue(in, here, node_type::empty, [&] {

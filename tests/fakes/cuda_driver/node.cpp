@@ -8,10 +8,11 @@ namespace fake_cuda {
 namespace {
 
 // A graph has one user at a time: another thread captures into it whenever it likes, so that the
-// real driver was seen to crash here.
+// real driver was seen to crash here. Looking at the capture is taken for the end of that.
 result add(call& in, graph_node* made, const graph_ptr& into, const graph_node* after,
            std::size_t count, node_work work) {
-  require(!into->is_captured_into || into->captured_by == in.thread.number, result::illegal_state);
+  require(into->user == graph_state::nobody || into->user == in.thread.number,
+          result::illegal_state);
   *made = add_node(in, *into, std::move(work), nodes_of(in, *into, after, count))->handle;
   return result::success;
 }

@@ -131,9 +131,10 @@ struct node_list : std::vector<node_ptr> {
 };
 
 struct graph_state {
+  static constexpr int nobody = -1;
   graph handle = nullptr;
   bool is_captured_into = false;
-  int captured_by = 0;                  // the thread that began
+  int user = nobody;                    // the thread that captures something into it now
   executable_graph instance = nullptr;  // the last one that was made
   node_list nodes;
   std::vector<user_object_ptr> kept;

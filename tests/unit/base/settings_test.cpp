@@ -27,6 +27,7 @@ TEST(Settings, WithoutVariablesTheDefaultsHold) {
   EXPECT_EQ(set.host_devices, 0);
   EXPECT_EQ(set.host_memory_bytes, 0U);
   EXPECT_EQ(set.log_level, "warning");
+  EXPECT_EQ(set.check_bodies, 0);
   EXPECT_TRUE(set.problems.empty());
 }
 
@@ -34,11 +35,13 @@ TEST(Settings, VariablesAreRead) {
   const settings set = read({{"MILLSTREAM_MACHINE", "host"},
                              {"MILLSTREAM_HOST_DEVICES", "4"},
                              {"MILLSTREAM_HOST_MEMORY", "1.5G"},
-                             {"MILLSTREAM_LOG", "debug"}});
+                             {"MILLSTREAM_LOG", "debug"},
+                             {"MILLSTREAM_CHECK_BODIES", "1"}});
   EXPECT_EQ(set.machine, "host");
   EXPECT_EQ(set.host_devices, 4);
   EXPECT_EQ(set.host_memory_bytes, std::size_t{3} << 29U);
   EXPECT_EQ(set.log_level, "debug");
+  EXPECT_EQ(set.check_bodies, 1);
   EXPECT_TRUE(set.problems.empty());
 }
 

@@ -210,6 +210,82 @@ TEST_F(GraphBody, ABodyAloneIsThreeCallsAndItsLaunch) {
             "cuStreamGetCaptureInfo cuStreamEndCapture ");
 }
 
+TEST_F(GraphBody, OnAQueueThatIsKeptItIsTwoCallsAndItsLaunch) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
+  graph_->keep_queues();
+  call.cuCtxSetCurrent(own_);
+  static_cast<void>(body(*queue_, {}, word(0), 1));
+  std::string names;
+  for (const std::string& name : fake_cuda_test::calls_of_this_thread(
+           [&] { static_cast<void>(body(*queue_, {}, word(0), 1)); })) {
+    if (name != "cuCtxGetCurrent") names += name + " ";
+  }
+  call.cuCtxSetCurrent(nullptr);
+  EXPECT_EQ(names,
+            "cuStreamUpdateCaptureDependencies cuStreamIsCapturing cuLaunchKernel "
+            "cuStreamGetCaptureInfo ");
+  ok(graph_->release_queues());
+}
+
+TEST_F(GraphBody, QueuesThatAreKeptAreNamedUntilTheyAreReleased) {
+  const auto parent = value(device().make_graph());
+  const auto other = value(device().make_graph());
+  graph_->keep_queues();
+  static_cast<void>(body(*queue_, {}, word(0), 1));
+  EXPECT_EQ(graph_->instantiate().why().code(), errc::usage);
+  EXPECT_EQ(parent->add_child(*graph_, {}).why().code(), errc::usage);
+  EXPECT_EQ(other->begin_body(*queue_, {}).code(), errc::usage);
+  ok(graph_->release_queues());
+  static_cast<void>(value(parent->add_child(*graph_, {})));
+  run();
+  EXPECT_EQ(word_now(0), 1U);
+}
+
+TEST_F(GraphBody, ABranchThatWasNotJoinedIsFoundWhenKeptQueuesAreReleased) {
+  const queue_ptr branch = make_queue();
+  graph_->keep_queues();
+  ok(graph_->begin_body(*queue_, {}));
+  ok(branch->wait(*mark(*queue_)));
+  launch_fill(*branch, word(0), 1);
+  static_cast<void>(end(*queue_));
+  static_cast<void>(body(*queue_, {}, word(1), 1));
+  const backend::status answer = graph_->release_queues();
+  EXPECT_EQ(answer.code(), errc::usage);
+  EXPECT_NE(answer.text().find("was not joined"), std::string::npos) << answer.text();
+  EXPECT_FALSE(is_captured(*queue_));
+  EXPECT_FALSE(is_captured(*branch));
+  expect_broken("was not joined");
+}
+
+TEST_F(GraphBody, ABranchThatWasJoinedIsFineThoughItsQueueIsKept) {
+  const queue_ptr branch = make_queue();
+  graph_->keep_queues();
+  ok(graph_->begin_body(*queue_, {}));
+  ok(branch->wait(*mark(*queue_)));
+  launch_fill(*branch, word(0), 1);
+  ok(queue_->wait(*mark(*branch)));
+  EXPECT_EQ(end(*queue_).size(), 1U);
+  static_cast<void>(body(*queue_, {}, word(1), 2));
+  ok(graph_->release_queues());
+  EXPECT_FALSE(is_captured(*branch));
+  run();
+  EXPECT_EQ(word_now(0), 1U);
+}
+
+TEST_F(GraphBody, WhatSpoilsTheRecordingBetweenBodiesIsNamedByTheNextOne) {
+  graph_->keep_queues();
+  static_cast<void>(body(*queue_, {}, word(0), 1));
+  call.cuCtxSetCurrent(own_);
+  EXPECT_EQ(call.cuCtxSynchronize(), abi::result::stream_capture_unsupported);
+  call.cuCtxSetCurrent(nullptr);
+  const backend::status answer = graph_->begin_body(*queue_, {});
+  EXPECT_EQ(answer.code(), errc::usage);
+  EXPECT_NE(answer.text().find("waiting for the whole device"), std::string::npos);
+  EXPECT_EQ(graph_->release_queues().code(), errc::usage);
+  EXPECT_FALSE(is_captured(*queue_));
+  expect_broken("spoilt it");
+}
+
 TEST_F(GraphBody, ManyBodiesOnFewQueuesWhileOneStaysOpen) {
   MILLSTREAM_LOOK_ALIKE_ONLY();
   std::array<queue_ptr, 3> queues{make_queue(), make_queue(), make_queue()};

@@ -45,11 +45,6 @@ class Capture : public DriverTest {
     OK(call.cuStreamIsCapturing(on, &now));
     return now;
   }
-  void order(stream first, stream second) {
-    const event mark = make_event();
-    OK(call.cuEventRecord(mark, first));
-    OK(call.cuStreamWaitEvent(second, mark, event_wait_flags::none));
-  }
 };
 
 class FakeCapture : public FakeDriverTest {};

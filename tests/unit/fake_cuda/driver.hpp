@@ -78,6 +78,12 @@ class DriverTest : public testing::Test {
 
   stream make_stream(stream_flags flags = stream_flags::non_blocking);
   event make_event();
+  /// The second stream waits for what is in the first.
+  void order(stream first, stream second) {
+    const event mark = make_event();
+    OK(call.cuEventRecord(mark, first));
+    OK(call.cuStreamWaitEvent(second, mark, event_wait_flags::none));
+  }
   device_pointer make_block(std::size_t bytes);
   template <class Value>
   Value* make_pinned(std::size_t count) {
