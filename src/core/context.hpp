@@ -132,7 +132,7 @@ class context : public std::enable_shared_from_this<context> {
     std::exception_ptr why;
     bool reported = false;
   };
-  [[nodiscard]] unrecorded end_body(lock& held, const plan& of);
+  [[nodiscard]] unrecorded end_body(lock& held, const plan& of, bool failed);
   /// Before something is recorded that is no body: blocks while a body of another thread is
   /// captured into the same graph. True if it blocked. Unlocks meanwhile. Throws as
   /// wait_for_open_tasks.

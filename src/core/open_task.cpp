@@ -197,7 +197,8 @@ void open_task::open_skipped() {
 }
 
 void open_task::finish(context::lock& held, std::exception_ptr failed, bool known) {
-  if (context::unrecorded lost = in_->end_body(held, plan_); lost.why && !failed) {
+  if (context::unrecorded lost = in_->end_body(held, plan_, failed != nullptr);
+      lost.why && !failed) {
     failed = std::move(lost.why);
     known = lost.reported;
   }

@@ -50,6 +50,9 @@ class recorder {
   /// Throws if something in the body could not be recorded: then the stage is lost, unless the body
   /// is captured beside it.
   virtual void end_body(lane_index lane) = 0;
+  /// No stream stays captured between bodies, unless one is open now: till the next body begins.
+  /// Throws as `end_body`.
+  virtual void release_streams() = 0;
   /// The thread that issues work which becomes nodes of the stage, without the context's lock; none
   /// if no body is open. Another one may record nothing then but bodies, which are captured beside
   /// the stage.

@@ -122,7 +122,7 @@ bool context::await_recorder(lock& held, const plan& of) {
 
 // A body that cannot be recorded spoils the graph, and with it the stage; one beside it only
 // itself.
-context::unrecorded context::end_body(lock& held, const plan& of) {
+context::unrecorded context::end_body(lock& held, const plan& of, bool failed) {
   if (is_stale(of)) {
     return {std::make_exception_ptr(
                 error(errc::device, base::cat("the recording that ", of.full_name(),
@@ -133,9 +133,10 @@ context::unrecorded context::end_body(lock& held, const plan& of) {
   const bool beside = lanes_.recording()->is_beside(of.lane);
   try {
     lanes_.recording()->end_body(of.lane);
+    if (failed) lanes_.recording()->release_streams();
     if (!beside) return {};
     await_recorder(held, of);
-    if (is_stale(of)) return end_body(held, of);
+    if (is_stale(of)) return end_body(held, of, failed);
     lanes_.recording()->join_body(of.lane);
     return {};
   } catch (const error& broken) {

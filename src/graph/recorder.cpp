@@ -209,6 +209,13 @@ void recorder::end_body(core::lane_index lane) {
   if (!captured.ends.empty()) through.last = lane - core::first_recorded_lane;
 }
 
+void recorder::release_streams() {
+  if (graph_ == nullptr || user() != std::thread::id()) return;
+  for (body_stream& each : streams_)
+    each.is_kept = false;
+  core::check(graph_->release_queues());
+}
+
 void recorder::join_body(core::lane_index lane) {
   const auto found = std::find_if(unjoined_.begin(), unjoined_.end(),
                                   [&](const auto& each) { return each.first == lane; });
@@ -258,7 +265,7 @@ std::unique_ptr<backend::executable_graph> recorder::make_executable(const shape
 void recorder::launch(backend::queue& on) {
   const shape like = present_shape();
   try {
-    core::check(graph_->release_queues());
+    release_streams();
     if (value_of(on.is_capturing())) {
       core::check(graph_->record_into(on));
     } else {

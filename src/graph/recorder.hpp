@@ -36,6 +36,7 @@ class recorder final : public core::recorder {
 
   void begin_body(core::lane_index lane) override;
   void end_body(core::lane_index lane) override;
+  void release_streams() override;
   [[nodiscard]] std::thread::id user() const noexcept override;
   [[nodiscard]] bool is_beside(core::lane_index lane) const noexcept override;
   void join_body(core::lane_index lane) override;

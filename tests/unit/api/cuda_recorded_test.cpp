@@ -52,6 +52,26 @@ TEST_F(CudaRecorded, AFailedInstantiationIsTheOnlyErrorA10) {
   EXPECT_EQ(y, all(3.0));
 }
 
+// The end of a capture takes the driver a time that grows with the graph.
+TEST_F(CudaRecorded, AllBodiesOfAStageShareOneCapture) {
+  if (!the_driver().is_fake) GTEST_SKIP() << "counts calls of the look-alike driver";
+  const auto& control = the_driver().control;
+  std::vector<double> x = all(1.0);
+  auto ctx = open();
+  const auto lx = ctx.logical_data(x);
+  for (const int tasks : {1, 50}) {
+    control.clear_counts();
+    for (int i = 0; i < tasks; ++i)
+      submit_scale(ctx, lx, 1.0);
+    std::thread([&] { submit_scale(ctx, lx, 1.0); }).join();
+    static_cast<void>(ctx.fence());
+    EXPECT_EQ(control.count("cuStreamBeginCaptureToGraph"), 1U);
+    EXPECT_EQ(control.count("cuStreamEndCapture"), 1U);
+  }
+  EXPECT_EQ(ctx.stats().recording.child_graphs, 0U);
+  ctx.finalize();
+}
+
 TEST_F(CudaRecorded, ABodyThatFailsLeavesNothingA11) {
   const auto round = [&](const std::function<void(const ms::stream&, ms::view<double>)>& spoil) {
     auto ctx = open();
