@@ -156,8 +156,10 @@ std::size_t recorder::take_stream(recorded_lane& by) {
     if (is_free(streams_[i], by.place) && streams_[i].last == no_lane) return i;
   }
   if (used == no_stream || count < most_streams) {
-    streams_.push_back(
-        {.place = by.place, .lease = value_of(machine_.lease(by.place)), .beside = nullptr});
+    body_stream leased;
+    leased.place = by.place;
+    leased.lease = value_of(machine_.lease(by.place));
+    streams_.push_back(std::move(leased));
     return streams_.size() - 1;
   }
   next_stream_ = used + 1;

@@ -54,7 +54,7 @@ class recorder final : public core::recorder {
   /// and take it for granted that what is issued to one runs one after the other, so that is how
   /// the bodies of one stream are ordered in the graph, whether their data do or not.
   struct body_stream {
-    core::place_index place;
+    core::place_index place = 0;
     core::leased_queue lease;
     bool is_open = false;
     bool is_kept = false;  // by the graph of the stage
