@@ -45,6 +45,12 @@ concept leads_task = std::is_same_v<std::remove_cvref_t<First>, exec_place> ||
                      std::is_same_v<std::remove_cvref_t<First>, task_options> ||
                      std::is_same_v<std::remove_cvref_t<First>, std::source_location>;
 
+/// A graph of ours, a native one, or its number.
+template <class Graph>
+inline constexpr bool is_graph =
+    std::is_same_v<Graph, recorded_graph> || std::is_same_v<Graph, std::uint64_t> ||
+    (std::is_pointer_v<Graph> && !std::is_arithmetic_v<std::remove_pointer_t<Graph>>);
+
 /// One value, as opposed to the containers, pointers and shapes that have overloads of their own.
 template <class Value>
 concept scalar_value =
@@ -368,6 +374,41 @@ class context_ref : public untyped_context {
   void kernel_task(const task_options& options, First&& first, Rest&&... rest) {
     detail::kernel_arguments<First, Rest...>::submit(*this, options, std::forward<First>(first),
                                                      std::forward<Rest>(rest)...);
+  }
+
+  /// `add_graph([place or options,] graph, deps...)`: a graph that was made elsewhere as one task.
+  /// The graph is what `to_graph` gave, or a native one (a CUgraph), which stays the caller's and
+  /// may be destroyed after this: see `untyped_context::add_graph`.
+  using untyped_context::add_graph;
+  template <class Graph, class... Deps>
+    requires detail::is_graph<Graph>
+  void add_graph(const task_options& options, const Graph& graph, const Deps&... deps) {
+    static_assert((std::is_base_of_v<task_dep, Deps> && ...),
+                  "after the graph come dependencies: write x.read(), y.rw()");
+    const std::array<task_dep, sizeof...(Deps)> list{static_cast<const task_dep&>(deps)...};
+    task_spec what;
+    what.place = options.place;
+    what.symbol = options.symbol;
+    what.site = options.site;
+    if constexpr (sizeof...(Deps) > 0) {
+      if (what.site.file == nullptr) what.site = list[0].site;
+    }
+    what.deps = list;
+    if constexpr (std::is_pointer_v<Graph>) {
+      untyped_context::add_graph(what, reinterpret_cast<std::uint64_t>(graph));
+    } else {
+      untyped_context::add_graph(what, graph);
+    }
+  }
+  template <class Graph, class... Deps>
+    requires detail::is_graph<Graph>
+  void add_graph(exec_place place, const Graph& graph, const Deps&... deps) {
+    add_graph(unnamed(place), graph, deps...);
+  }
+  template <class Graph, class... Deps>
+    requires detail::is_graph<Graph>
+  void add_graph(const Graph& graph, const Deps&... deps) {
+    add_graph(unnamed(), graph, deps...);
   }
 
   /// `host_launch([options,] deps..., body)`: as `task`, but the body runs on one of the library's

@@ -16,7 +16,15 @@
 namespace millstream::inline v1 {
 
 /// How a task was submitted.
-enum class task_kind : std::uint8_t { task, submit, host_launch, parallel_for, fill, cuda_kernel };
+enum class task_kind : std::uint8_t {
+  task,
+  submit,
+  host_launch,
+  parallel_for,
+  fill,
+  cuda_kernel,
+  add_graph
+};
 /// Why data moved.
 enum class copy_reason : std::uint8_t { coherence, write_back, read_back };
 /// How a task or copy ended.

@@ -28,6 +28,7 @@
 namespace millstream::core {
 class context;
 class data;
+class given_graph;
 class open_task;
 class recorder_cache;
 struct blocked_thread;
@@ -107,8 +108,9 @@ struct body_call {
   int device = -1;                  ///< device number; -1 = host
 };
 
-/// Erased user code. Called at most once, destroyed exactly once, with none of the library's locks
-/// held: later on the queue's thread where the machine runs bodies, else before `submit` returns.
+/// Erased user code. Called at most once, after `keep` any number of times, destroyed exactly once,
+/// with none of the library's locks held: later on the queue's thread where the machine runs
+/// bodies, else before `submit` returns.
 class MILLSTREAM_API body {
  public:
   body() = default;
@@ -116,6 +118,8 @@ class MILLSTREAM_API body {
   body& operator=(const body&) = delete;
   /// An exception counts as the failure of the task.
   virtual void run(const body_call& call) = 0;
+  /// It is in a graph that may be launched often, so nothing of it may be used up.
+  virtual void keep() noexcept {}
   /// Destroys the object and gives its memory back.
   virtual void destroy() noexcept = 0;
 
@@ -274,6 +278,42 @@ class MILLSTREAM_API shared_resources {
   std::shared_ptr<core::recorder_cache> state_;
 };
 
+/// A graph that a context recorded and gave out: see `untyped_context::to_graph`. It owns what its
+/// nodes use, memory, bodies and the user's buffers, until neither it can run any more nor any copy
+/// or executable that was made of it, of whoever made it. Handles share it. Any thread. Two
+/// launches of one graph never overlap. An empty handle throws error(usage) for everything but
+/// `operator bool`.
+class MILLSTREAM_API recorded_graph {
+ public:
+  recorded_graph() noexcept = default;
+  explicit recorded_graph(std::shared_ptr<core::given_graph> state) noexcept
+      : state_(std::move(state)) {}
+
+  /// Queues one launch on a native stream of the caller's (on the host machine: on a queue of that
+  /// number), or on a stream of ours; its number is the answer, for `synchronize`. Does not block.
+  /// On a stream that is captured it becomes one node of what is captured.
+  std::uint64_t launch(std::optional<std::uint64_t> stream = {});
+  /// The machine's own handle (a CUgraph), 0 where there is none. It stays this object's: it may be
+  /// instantiated and copied, also into other graphs, and must not be changed or destroyed.
+  [[nodiscard]] std::uint64_t handle() const;
+  [[nodiscard]] std::size_t node_count() const;  ///< as recorded
+  /// As the machine sees it, in the DOT language.
+  [[nodiscard]] std::string native_dot() const;
+  [[nodiscard]] machine where() const;
+  /// Throws the oldest failure of a task in a launch that nobody has seen yet. A failed task spoils
+  /// that launch only: what comes after it there is skipped, and its buffers are not written.
+  void check_errors();
+  /// The same without throwing, oldest first.
+  [[nodiscard]] std::vector<failure> take_failures(std::size_t most = ~std::size_t{0});
+
+  explicit operator bool() const noexcept { return state_ != nullptr; }
+  [[nodiscard]] const std::shared_ptr<core::given_graph>& state() const noexcept { return state_; }
+
+ private:
+  [[nodiscard]] core::given_graph& given() const;
+  std::shared_ptr<core::given_graph> state_;
+};
+
 struct context_options {
   machine on{};
   /// Checker mode, on machines whose instances are host memory: what a task only reads must come
@@ -342,7 +382,7 @@ struct context_stats {
   std::uint64_t allocations = 0;  ///< blocks taken from the machine
   std::uint64_t reused_blocks = 0;
   std::uint64_t queues = 0;
-  recording_stats recording;  ///< zeros in an immediate context
+  recording_stats recording;  ///< zeros in an immediate context, but for graphs that were added
 };
 
 /// A context orders tasks and owns data. Handles share it. Any thread may use any context; no lock
@@ -378,6 +418,28 @@ class MILLSTREAM_API untyped_context {
   /// Overwrites a datum with a pattern of 1 to 16 bytes that divides its size.
   void fill(const task_dep& target, std::span<const std::byte> pattern, exec_place place = {},
             std::string_view symbol = {});
+
+  /// A graph that was made elsewhere as one task, which uses the data that `what` declares, where
+  /// they are when it runs. In a recorded context it becomes one node, a copy of the nodes as they
+  /// are now; else it is instantiated, or an executable of the same shape is updated, and launched.
+  /// A native graph (a CUgraph) stays the caller's and may be destroyed after this. Throws before
+  /// anything changed: error(invalid_value) for the host place and for what is no graph of this
+  /// machine, error(unsupported), naming the task, for native handles where there are none and for
+  /// nodes that the machine takes in no part of a recording (memory allocations and frees,
+  /// conditions). Like a kernel task it is skipped if an input is poisoned.
+  void add_graph(const task_spec& what, std::uint64_t native);
+  void add_graph(const task_spec& what, const recorded_graph& graph);
+  /// Ends a recorded context without launching it: what was recorded, write-backs to the registered
+  /// buffers included, becomes a graph, which from now on owns the context's data (`with` is kept
+  /// as long as it is). Each launch does all of it once: it reads the buffers that were registered
+  /// and writes them. The context cannot be used any more, and `finish` does nothing. Blocks until
+  /// the memory is there. Throws error(usage), before anything changed: in an immediate context or
+  /// one on a caller's stream, while a task is open, after something was launched already (`fence`,
+  /// `wait`) or ran by itself (a body in the caller's thread, a host function on a GPU machine).
+  /// error(deadlock) from inside a body of this context. Does not look at failures.
+  [[nodiscard]] recorded_graph give_graph(std::shared_ptr<void> with = {});
+  /// raise(take_failures()), and then `give_graph`.
+  [[nodiscard]] recorded_graph to_graph();
 
   /// What was recorded last, as the machine sees it, in the DOT language: the stage launched last,
   /// or the present one if there is none. error(usage) in an immediate context.

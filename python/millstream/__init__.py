@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from millstream._core import logical_data as logical_data
     from millstream._core import machine as machine
     from millstream._core import read as read
+    from millstream._core import recorded_graph as recorded_graph
     from millstream._core import running_task as running_task
     from millstream._core import rw as rw
     from millstream._core import stf_cai as stf_cai
@@ -89,6 +90,7 @@ _NAMES = {
         "logical_data",
         "machine",
         "read",
+        "recorded_graph",
         "running_task",
         "rw",
         "stf_cai",

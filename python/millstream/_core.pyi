@@ -532,6 +532,40 @@ def current_task() -> running_task | None:
     The submitted function that is running in this thread, or None outside of one.
     """
 
+class recorded_graph:
+    """
+    A graph that `context.to_graph` gave. It keeps what its nodes use, memory, functions, arrays, until it is gone and so are all graphs and executables that were made of it, by whomever. Two launches never overlap. Any thread may use it.
+    """
+
+    def launch(self, stream: object = None) -> millstream.CudaStream:
+        """
+        Queues one launch on a stream of the caller's (None: one of ours), without waiting, and gives the stream, for `synchronize`. On host machines a stream is the number of a queue. On a stream that is captured it becomes one node of what is captured.
+        """
+
+    @property
+    def handle(self) -> int:
+        """
+        The CUgraph, which stays this object's: instantiate or copy it, but neither change nor destroy it. 0 on host machines.
+        """
+
+    @property
+    def node_count(self) -> int:
+        """Nodes as recorded."""
+
+    def native_dot(self) -> str:
+        """The graph as the machine sees it, in the DOT language."""
+
+    def check_errors(self) -> None:
+        """
+        Raises the oldest exception of a task in a launch that nobody has seen yet, if there is one. A failed task spoils its launch only: what comes after it there is skipped, and the arrays of these are not written. What is never asked for becomes a TaskFailedWarning.
+        """
+
+    @property
+    def machine(self) -> millstream.machine:
+        """The machine of the graph."""
+
+    def __repr__(self) -> str: ...
+
 class async_resources:
     """
     What contexts that get it as `handle` share: the streams of their machine, and the executable graphs of those that record. A context that ends leaves them, with what is queued, to the next one, so that opening one costs no calls of the driver, and a shape that one of them recorded is no new instantiation in another. Contexts keep it alive; any number may use it at a time, on any threads.
@@ -619,6 +653,16 @@ class context:
     def cuda_kernel(self, *args: dep | exec_place | object, symbol: str | None = None) -> millstream.cuda_kernel:
         """
         A task that launches kernels which are described to us, for `with` or `start` and `end`. Arguments as those of `task`.
+        """
+
+    def add_graph(self, graph: object, *deps: dep, place: millstream.exec_place | None = None, symbol: str | None = None) -> None:
+        """
+        A graph that was made elsewhere as one task, which uses the data of `deps` where they are when it runs. `graph`: what `to_graph` gave, or a CUgraph, as an int or as an object that has one (of cuda.core, cuda.bindings, or a torch.cuda.CUDAGraph that keeps its graph). With `use_graph` it becomes one node, a copy of the graph as it is now; else it is instantiated, or an executable of the same shape is updated, and launched. The graph stays the caller's, and a handle may be destroyed after this; an object is kept until the context is finalized. TypeError for other objects, ValueError for the host place and for what is no graph of this machine, UnsupportedError (a RuntimeError), naming the task, for handles on host machines and for nodes that no recording takes (allocations, frees, conditions).
+        """
+
+    def to_graph(self) -> millstream.recorded_graph:
+        """
+        Ends a context with `use_graph` without launching it: what was recorded, write-backs included, becomes a graph that owns all that it uses. Each launch does all of it once: it reads the registered arrays as they are then, and writes them. The context is finalized. Raises what tasks raised and nobody has seen yet. UsageError, and the context goes on: without `use_graph` or on a caller's stream, while a task is open, after something was launched (`fence`, `wait`) or ran by itself (a `with` body on host machines, a host function on a GPU machine).
         """
 
     def graph(self) -> millstream.viz.Graph:

@@ -12,6 +12,7 @@ void bind_context(nb::module_& core);
 void bind_data(nb::module_& core);
 void bind_errors(nb::module_& core);
 void bind_future(nb::module_& core);
+void bind_graph(nb::module_& core);
 void bind_interpreter(nb::module_& core);
 void bind_kernel(nb::module_& core);
 void bind_machine(nb::module_& core);

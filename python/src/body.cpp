@@ -73,6 +73,7 @@ class python_body final : public body {
   }
 
   void run(const body_call& call) override;
+  void keep() noexcept override { is_kept_ = true; }
   void destroy() noexcept override;
 
  private:
@@ -102,6 +103,7 @@ class python_body final : public body {
   source_site site_;
   std::vector<body_dep> deps_;
   std::vector<std::string> names_;  // in checker mode
+  bool is_kept_ = false;
 };
 
 void python_body::run(const body_call& call) {
@@ -124,7 +126,7 @@ void python_body::run(const body_call& call) {
     task->arguments.close(site_, [this] { return task_name(); }, [this] { return names_; });
   }
   if (failed || !is_captured(call)) {
-    release();
+    if (!is_kept_) release();
   } else {
     deps_.clear();
   }

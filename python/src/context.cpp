@@ -15,6 +15,7 @@
 #include "convert.hpp"
 #include "data.hpp"
 #include "future.hpp"
+#include "graph.hpp"
 #include "kernel.hpp"
 #include "resources.hpp"
 #include "task.hpp"
@@ -106,11 +107,13 @@ void finalize(py_context& self) {
     throw error(errc::usage,
                 "finalize() cannot finalize borrowed context; finalize the one it comes from");
   }
+  if (state.given) return;
   finish(state);
   if (state.caller_stream) return;  // what is known by now says little
   const nb::object failed = take_failures(state);
   state.forget_exceptions();
   state.kernels.clear();
+  state.forget_graphs();
   if (failed.is_valid()) throw_python(failed);
 }
 
@@ -568,6 +571,11 @@ void context_state::keep(const python_exception& exception) {
   }
 }
 
+void context_state::keep_graph(nb::handle graph) {
+  if (!graphs_) graphs_ = py_ref(nb::list());
+  if (PyList_Append(graphs_.get().ptr(), graph.ptr()) != 0) throw nb::python_error();
+}
+
 void context_state::forget_exceptions() noexcept {
   forgotten_ = true;
   for (const auto& each : std::exchange(exceptions_, {}))
@@ -580,6 +588,7 @@ int context_state::visit(visitproc visit, void* arg, bool only_owner) const noex
   if (only_owner) {
     Py_VISIT(stream_object_.get().ptr());
     Py_VISIT(kernels.kept().ptr());
+    Py_VISIT(graphs_.get().ptr());
   }
   return 0;
 }
@@ -701,6 +710,7 @@ void bind_context(nb::module_& core) {
   bind_filling(type);
   bind_working(type);
   bind_kernels(type);
+  bind_graphs(type);
   bind_watching(type);
 }
 

@@ -47,6 +47,7 @@ class context_state {
   const bool native_memory;  ///< device instances are memory of GPUs
   const std::optional<std::uint64_t> caller_stream;
   bool finalized = false;
+  bool given = false;  ///< finalized by `to_graph`: what is kept here is the graph's
 
   /// Remembers an exception of user code, so that it and the frames it holds die with the context.
   void keep(const python_exception& exception);
@@ -54,6 +55,9 @@ class context_state {
   /// What was launched, kept as long as work that it is in may run: until the context is finalized,
   /// or on a caller's stream, until all children are gone.
   kernel_table kernels;
+  /// Keeps a graph of others, as `kernels` keeps theirs.
+  void keep_graph(nb::handle graph);
+  void forget_graphs() noexcept { graphs_ = {}; }
   /// For the garbage collector: what the Python context keeps alive. Exceptions are its own, though
   /// they are noted here; the stream's object is once nobody else has this state.
   int visit(visitproc visit, void* arg, bool only_owner) const noexcept;
@@ -70,6 +74,7 @@ class context_state {
   const unsigned generation_;
   const py_ref stream_object_;
   const py_ref resources_;
+  py_ref graphs_;  // list
   bool forgotten_ = false;
   std::vector<std::shared_ptr<python_exception::state>> exceptions_;
 };

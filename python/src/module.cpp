@@ -24,6 +24,7 @@ NB_MODULE(_core, core) {
   bind_task(core);
   bind_kernel(core);
   bind_body(core);
+  bind_graph(core);
   bind_resources(core);
   bind_context(core);
   core.def(

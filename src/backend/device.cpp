@@ -33,6 +33,14 @@ result<kernel*> device::adopt_kernel(std::uint64_t /*native*/) {
   return missing(who(*this), "launch kernels", capability::kernels);
 }
 
+result<std::unique_ptr<graph>> device::adopt_graph(std::uint64_t /*native*/) {
+  return guarded(name(), [&]() -> result<std::unique_ptr<graph>> {
+    return status(
+        errc::unsupported,
+        base::cat(who(*this), " has no graphs with native handles; pass one that to_graph gave"));
+  });
+}
+
 result<std::vector<std::unique_ptr<device>>> device::split(int /*parts*/, int /*smallest*/) {
   return missing(who(*this), "be split", capability::green_contexts);
 }

@@ -74,6 +74,12 @@ class device {
   /// others.
   [[nodiscard]] virtual result<std::unique_ptr<graph>> make_graph() = 0;
 
+  /// A graph that somebody else made (its native handle) and keeps at least as long as the answer,
+  /// which reads it at each call: for `add_child`, `record_into`, `instantiate`, `update`,
+  /// `may_be_part`, `node_count` and `dot`. Nothing is added to it. `invalid_value` for what is
+  /// known to be none, `unsupported` where graphs have no handles.
+  [[nodiscard]] virtual result<std::unique_ptr<graph>> adopt_graph(std::uint64_t native);
+
   /// Parts of this device that compute independently (capability::green_contexts): `parts` devices
   /// with at least `smallest` multiprocessors each, disjoint. `index` and memory are those of this
   /// device; queues and launches are their own. The caller owns them; queues made on them go

@@ -86,6 +86,13 @@ class graph {
   virtual void keep_queues() noexcept = 0;
   /// No body may be open. Has to come before `instantiate`, `update` and being a child.
   virtual status release_queues() = 0;
+  /// Whether it can be a part of others (`add_child`, `record_into`), as far as the machine tells:
+  /// `unsupported`, with the kind of node that stands in the way. Looks at all nodes.
+  [[nodiscard]] virtual status may_be_part() const { return {}; }
+  /// The machine's own number of the graph, for the calls of others; 0 where there is none. The
+  /// graph stays this object's. From now on nodes may be launched by whoever instantiates or copies
+  /// it.
+  [[nodiscard]] virtual result<std::uint64_t> hand_out() { return std::uint64_t{0}; }
 
   /// Nodes so far, children counted as one.
   [[nodiscard]] virtual std::size_t node_count() const noexcept = 0;

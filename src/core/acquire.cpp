@@ -279,7 +279,10 @@ void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
   completion_set& before = before_;  // keeps its room from task to task
   before.clear();
   attach_instances(of, before);
-  if (lanes_.recording() != nullptr) before = lanes_.settled(before);
+  if (lanes_.recording() != nullptr) {
+    before = lanes_.settled(before);
+    if (outside_.empty()) outside_ = of.full_name();
+  }
   of.lane = lanes_.choose(of.exec, before);
   record_before_overtaking(of);
   const bool moves = std::any_of(of.accesses.begin(), of.accesses.end(), [](const access& each) {

@@ -7,6 +7,7 @@
 #include "base/block_pool.hpp"
 #include "base/text.hpp"
 #include "core/context.hpp"
+#include "core/given_graph.hpp"
 
 namespace millstream::inline v1 {
 namespace detail {
@@ -143,6 +144,22 @@ void untyped_context::fill(const task_dep& target, std::span<const std::byte> pa
   spec.site = target.site;
   spec.deps = {&target, 1};
   engine().fill(spec, pattern);
+}
+
+void untyped_context::add_graph(const task_spec& what, std::uint64_t native) {
+  engine().add_graph(what, {native, nullptr});
+}
+void untyped_context::add_graph(const task_spec& what, const recorded_graph& graph) {
+  core::context& here = engine();
+  if (!graph) throw error(errc::invalid_value, "add_graph was called with an empty graph");
+  here.add_graph(what, {0, graph.state().get()});
+}
+recorded_graph untyped_context::give_graph(std::shared_ptr<void> with) {
+  return recorded_graph(engine().give_graph(std::move(with)));
+}
+recorded_graph untyped_context::to_graph() {
+  raise(take_failures());
+  return give_graph();
 }
 
 std::string untyped_context::native_dot() const {

@@ -30,7 +30,14 @@
 
 namespace millstream::core {
 
+class given_graph;
 class open_task;
+
+/// A graph that was made elsewhere: one that a context gave out, or a native one.
+struct added_graph {
+  std::uint64_t native = 0;
+  given_graph* ours = nullptr;
+};
 
 /// Thrown by `context::start`, never seen by users.
 struct poisoned_start : std::exception {
@@ -86,6 +93,8 @@ class context : public std::enable_shared_from_this<context> {
                                 bool token);
   void submit(const task_spec& what, body_ptr work);
   void fill(const task_spec& what, std::span<const std::byte> pattern);
+  void add_graph(const task_spec& what, const added_graph& given);
+  [[nodiscard]] std::shared_ptr<given_graph> give_graph(std::shared_ptr<void> with);
   [[nodiscard]] std::uint64_t fence();
   void order(std::uint64_t later, std::uint64_t queue);
   void await_content(data& what);
@@ -188,7 +197,8 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] trace_listener* listener() const noexcept { return options_.listener.get(); }
 
  private:
-  enum class phase : std::uint8_t { live, finishing, finished, abandoned };
+  /// given: what the context has belongs to a graph.
+  enum class phase : std::uint8_t { live, finishing, given, finished, abandoned };
   struct retired {
     completion_set uses;
     std::shared_ptr<void> keep_alive;
@@ -259,6 +269,18 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] bool is_lost_with_stage(const data& what) const noexcept;
   void drop_ended_stages(lock& held);
 
+  // given_graph.cpp
+  struct given_parts;
+  void issue_graph(const lock& held, const plan& of, backend::graph* graph, given_graph* ours);
+  void launch_graph(const plan& of, backend::graph* graph, given_graph* ours);
+  void check_may_give(const lock& held);
+  [[nodiscard]] std::shared_ptr<given_parts> take_parts(const lock& held,
+                                                        recorder::taken_stage& taken);
+  template <class Call>
+  void or_lose_stage(const lock& held, Call&& call);
+  void forget_late_failures() noexcept;
+  void end_given() noexcept;
+
   // sharing.cpp
   [[nodiscard]] bool add_shared(plan& of) const;
   static void join_sharing(data& fresh, const std::vector<data*>& others);
@@ -326,7 +348,7 @@ class context : public std::enable_shared_from_this<context> {
   void keep_behind(const completion_set& uses, std::vector<std::shared_ptr<void>>& owners);
   void close(std::vector<std::shared_ptr<void>>& dropped);
   void close_lanes(std::vector<std::shared_ptr<void>>& dropped);
-  void check_no_open_task() const;
+  void check_no_open_task(const char* call = "finalize") const;
   void check_no_open_task_of_callers() const;
   void give_back_resources() noexcept;
   void count_lanes();
@@ -371,6 +393,8 @@ class context : public std::enable_shared_from_this<context> {
   std::vector<data*> postponed_;  // let go while nothing could be recorded; a reference each
   kept_stage present_;
   std::uint64_t stage_breaks_ = 0;
+  std::string outside_;            // the first task that was not recorded, in a recorded context
+  recording_stats graph_counts_;   // of graphs that an immediate context launched
   std::deque<kept_stage> stages_;  // launched, not known to have ended
   std::string loss_text_;          // empty until a device was seen to have failed for good
 };

@@ -32,6 +32,23 @@ void poison_record::watch(std::uint64_t version) {
   }
 }
 
+void poison_record::remember() {
+  const std::scoped_lock hold(mutex_);
+  remembered_ = entries_.size();
+}
+
+void poison_record::forget_later() {
+  if (!any_.load(std::memory_order_acquire)) return;
+  const std::scoped_lock hold(mutex_);
+  entries_.resize(remembered_);
+  any_.store(!entries_.empty(), std::memory_order_release);
+  failed_task* left = nullptr;
+  for (const entry& each : entries_) {
+    if (each.version == watched_) left = each.because;
+  }
+  word_.store(left, std::memory_order_release);
+}
+
 data::data(std::shared_ptr<context> in, std::uint64_t number, std::size_t size)
     : owner(std::move(in)), id(number), bytes(size) {}
 

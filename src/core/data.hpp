@@ -44,6 +44,9 @@ class poison_record {
   /// From now on `word()` says whether `version`, the last one there will be,
   /// is poisoned.
   void watch(std::uint64_t version);
+  /// `forget_later` takes back what is added after this.
+  void remember();
+  void forget_later();
   /// Not null = do not write back. Read by queues that run jobs.
   [[nodiscard]] const std::atomic<void*>& word() const noexcept { return word_; }
 
@@ -56,6 +59,7 @@ class poison_record {
   std::atomic<void*> word_{nullptr};
   mutable std::mutex mutex_;  // guards all below; innermost
   std::vector<entry> entries_;
+  std::size_t remembered_ = 0;  // of the entries
   std::uint64_t watched_ = ~std::uint64_t{0};
 };
 

@@ -389,6 +389,18 @@ void lane_set::give_up_stage() noexcept {
   end_stage({});
 }
 
+bool lane_set::await_stage() {
+  if (launch_lane_ == no_lane || !recorder_->await_streams(queue(launch_lane_))) return false;
+  advance(launch_lane_);
+  return true;
+}
+
+recorder::taken_stage lane_set::take_stage() {
+  recorder::taken_stage taken = recorder_->take_stage();
+  end_stage({});
+  return taken;
+}
+
 void lane_set::end_stage(completion launched) {
   before_stage_.clear();
   stage_launches_.push_back(launched);

@@ -107,6 +107,11 @@ class lane_set {
   completion launch_stage();
   /// Discards the present stage.
   void give_up_stage() noexcept;
+  /// Before `take_stage`: the lane of launches waits for what has to end before the stage may run.
+  /// False if nothing has to.
+  [[nodiscard]] bool await_stage();
+  /// Hands the present stage over to the caller; its positions are past.
+  [[nodiscard]] recorder::taken_stage take_stage();
   /// A lane of the host side with nothing left to do, as far as that is known. If all are busy one
   /// more is opened, up to a limit; then one in turn.
   [[nodiscard]] lane_index idle_host_lane();

@@ -313,14 +313,14 @@ void context::drain_all(lock& held) {
            (lanes_.recording() != nullptr && !lanes_.recording()->is_empty()));
 }
 
-void context::check_no_open_task() const {
+void context::check_no_open_task(const char* call) const {
   if (open_count_ == 0) return;
   for (const data* each : all_data_) {
     if (each->open.empty()) continue;
-    throw error(errc::usage, base::cat("finalize was called while ", each->open[0]->full_name(),
+    throw error(errc::usage, base::cat(call, " was called while ", each->open[0]->full_name(),
                                        " is open; end it first"));
   }
-  throw error(errc::usage, "finalize was called while a task is open; end it first");
+  throw error(errc::usage, base::cat(call, " was called while a task is open; end it first"));
 }
 
 // Those that a body has open end with it, so they are waited for.

@@ -7,9 +7,11 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <millstream/untyped.hpp>
 
+#include "backend/graph.hpp"
 #include "backend/queue.hpp"
 #include "core/completion.hpp"
 #include "core/machine.hpp"
@@ -65,6 +67,20 @@ class recorder {
   /// Puts such a body into the stage, after its end.
   virtual void join_body(lane_index lane) = 0;
 
+  /// Makes the nodes of `what`, as they are now, the lane's next operation.
+  virtual void add_graph(lane_index lane, const backend::graph& what) = 0;
+
+  /// Has `on` wait for what others left in the streams that bodies were captured from. False if it
+  /// need not.
+  [[nodiscard]] virtual bool await_streams(backend::queue& on) = 0;
+  /// What was recorded, of whoever takes it, jobs included; the next stage begins. If it throws,
+  /// the stage is to be given up.
+  struct taken_stage {
+    std::unique_ptr<backend::graph> graph;
+    std::vector<backend::job*> jobs;
+    place_index place = 0;  ///< the device that it is to be instantiated for
+  };
+  [[nodiscard]] virtual taken_stage take_stage() = 0;
   /// Queues what was recorded on `on`, or makes it a part of what somebody else records of `on`,
   /// and begins the next stage, also if that fails: then no job of the stage will run, all were
   /// discarded.
@@ -93,6 +109,11 @@ class recorder_cache {
   virtual void set_policy(std::function<bool(const executable_info&)> keep) = 0;
   [[nodiscard]] virtual std::size_t size() const = 0;
   [[nodiscard]] virtual std::size_t bytes() const = 0;
+  /// Queues the graph, which is to be instantiated for `device`, on `on`, by an executable that is
+  /// kept, updated or made; where somebody else records `on`, as one node of that. `hash` is equal
+  /// for graphs that were made alike. Throws error(code, ...) with the driver's text.
+  virtual void launch(backend::graph& what, std::uint64_t hash, place_index device,
+                      backend::queue& on, recording_stats& counts) = 0;
 };
 
 // Given by the assembly.

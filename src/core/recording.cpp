@@ -103,6 +103,7 @@ void context::begin_body(const lock& held, const plan& of) {
 
 bool context::records_body_only(const plan& of) const noexcept {
   return of.kind != task_kind::cuda_kernel && of.kind != task_kind::fill &&
+         of.kind != task_kind::add_graph &&
          std::none_of(of.accesses.begin(), of.accesses.end(),
                       [](const access& each) { return copies_in(each); });
 }
@@ -261,7 +262,7 @@ bool context::break_stage(lock& held, const plan& of, bool in_caller) {
 }
 
 recording_stats context::recording_counts() const {
-  if (lanes_.recording() == nullptr) return {};
+  if (lanes_.recording() == nullptr) return graph_counts_;
   recording_stats now = lanes_.recording()->stats();
   now.stage_breaks = stage_breaks_;
   return now;

@@ -71,7 +71,14 @@ void task_job::dispose() noexcept {
   base::give_block(this, bytes);
 }
 
+void task_job::keep() noexcept {
+  kept_ = true;
+  in_ = std::shared_ptr<context>(std::shared_ptr<void>(), in_.get());
+  work_->keep();
+}
+
 void task_job::discard() noexcept {
+  if (kept_) return;
   next = g_retired.load(std::memory_order_relaxed);
   while (!g_retired.compare_exchange_weak(next, this, std::memory_order_release,
                                           std::memory_order_relaxed)) {
@@ -84,11 +91,13 @@ void task_job::run() noexcept {
     const job_scope running(in_.get(), in_->position_of(end_), this);
     execute();
   }
-  // Before the end is seen: what a body holds is the user's, and its destruction belongs to the
-  // task.
-  work_.reset();
-  finished_.store(end_.sequence, std::memory_order_release);
-  dispose();
+  if (!kept_) {
+    // Before the end is seen: what a body holds is the user's, and its destruction belongs to the
+    // task.
+    work_.reset();
+    finished_.store(end_.sequence, std::memory_order_release);
+    dispose();
+  }
   g_running.fetch_sub(1);
 }
 
@@ -102,7 +111,7 @@ failed_task* task_job::poisoned_input() noexcept {
 }
 
 void task_job::execute() noexcept {
-  trace_listener* const listener = in_->listener();
+  trace_listener* const listener = kept_ ? nullptr : in_->listener();
   if (failed_task* because = poisoned_input()) {
     skip(*because);
     if (listener != nullptr) listener->ended(id_, base::now_ns(), outcome::skipped);

@@ -35,6 +35,9 @@ class task_job final : public backend::job {
   /// Only notes the fact: the caller may hold locks. `drain_retired` does the
   /// rest.
   void discard() noexcept override;
+  /// From now on it may run any number of times, one after the other; it tells the listener
+  /// nothing, no longer keeps the context, and is disposed of by the caller.
+  void keep() noexcept;
   /// Without any lock of the library.
   void dispose() noexcept;
   /// "task 'x' (file:12)", for messages.
@@ -88,6 +91,7 @@ class task_job final : public backend::job {
   place_index exec_;
   task_kind kind_;
   bool has_shared_;
+  bool kept_ = false;
 };
 
 /// Disposes of jobs that were discarded. Any thread, without any lock of the

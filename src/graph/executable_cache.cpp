@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.hpp"
+#include "core/lanes.hpp"
+
 namespace millstream::graph {
 
 std::unique_ptr<backend::executable_graph> executable_cache::take(const shape& like) {
@@ -31,6 +34,40 @@ void executable_cache::give(const shape& like, std::unique_ptr<backend::executab
       gone.splice(gone.begin(), entries_, std::prev(entries_.end()));
     }
   }
+}
+
+// What is given up by an update is destroyed before its place is taken, so that the two do not need
+// memory at once.
+std::unique_ptr<backend::executable_graph> executable_cache::prepare(backend::graph& what,
+                                                                     const shape& like,
+                                                                     recording_stats& counts) {
+  if (auto used = take(like)) {
+    backend::status updated = what.update(*used);
+    if (updated.ok()) {
+      ++counts.updates;
+      return used;
+    }
+    if (updated.code() != errc::unsupported) core::check(std::move(updated));
+    ++counts.refused_updates;
+    counts.last_miss = base::cat("the machine refused the update: ", updated.text());
+  } else {
+    counts.last_miss = base::cat("no executable of this shape (", like.nodes, " nodes) was kept");
+  }
+  auto made = what.instantiate();
+  if (!made) core::check(made.take_status());
+  ++counts.instantiations;
+  return std::move(made.value());
+}
+
+void executable_cache::launch(backend::graph& what, std::uint64_t hash, core::place_index device,
+                              backend::queue& on, recording_stats& counts) {
+  auto recorded = on.is_capturing();
+  if (!recorded) core::check(recorded.take_status());
+  if (recorded.value()) return core::check(what.record_into(on));
+  const shape like{hash, what.node_count(), device};
+  auto ready = prepare(what, like, counts);
+  core::check(ready->launch(on));
+  give(like, std::move(ready));
 }
 
 // The policy is user code, so it is called without the lock.

@@ -34,6 +34,8 @@ class executable_cache final : public core::recorder_cache {
   [[nodiscard]] std::unique_ptr<backend::executable_graph> take(const shape& like);
   /// Keeps it, unless the policy says otherwise or it is larger than the limit.
   void give(const shape& like, std::unique_ptr<backend::executable_graph> used);
+  void launch(backend::graph& what, std::uint64_t hash, core::place_index device,
+              backend::queue& on, recording_stats& counts) override;
 
   void set_policy(std::function<bool(const executable_info&)> keep) override;
   [[nodiscard]] std::size_t bytes() const override;
@@ -46,6 +48,9 @@ class executable_cache final : public core::recorder_cache {
     std::unique_ptr<backend::executable_graph> what;
   };
   [[nodiscard]] bool may_keep(const executable_info& what) const;
+  [[nodiscard]] std::unique_ptr<backend::executable_graph> prepare(backend::graph& what,
+                                                                   const shape& like,
+                                                                   recording_stats& counts);
 
   const std::size_t limit_;
   mutable std::mutex mutex_;  // guards all below; innermost

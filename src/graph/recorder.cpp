@@ -224,74 +224,57 @@ void recorder::join_body(core::lane_index lane) {
   if (found == unjoined_.end()) return;
   const std::unique_ptr<backend::graph> beside = std::move(found->second);
   unjoined_.erase(found);
-  recorded_lane& captured = at(lane);
-  body_stream& through = streams_[captured.used];
+  body_stream& through = streams_[at(lane).used];
   through.is_joining = false;
   if (beside->node_count() == 0) return;
-  const backend::graph_node child = value_of(graph_->add_child(*beside, predecessors(lane)));
-  captured.ends.clear();
-  captured.ends.push_back(child);
-  captured.before.clear();
+  add_graph(lane, *beside);
   through.last = lane - core::first_recorded_lane;
-  drawing_.mix(beside->node_count());
   ++stats_.child_graphs;
 }
 
-shape recorder::present_shape() const noexcept {
-  return {drawing_.hash, graph_->node_count(), graph_place_};
+void recorder::add_graph(core::lane_index lane, const backend::graph& what) {
+  const backend::graph_node child = value_of(graph_->add_child(what, predecessors(lane)));
+  recorded_lane& into = at(lane);
+  into.ends.clear();
+  into.ends.push_back(child);
+  into.before.clear();
+  drawing_.mix(what.node_count());
 }
 
-// What is given up by an update is destroyed before its place is taken, so that the two do not need
-// memory at once.
-std::unique_ptr<backend::executable_graph> recorder::make_executable(const shape& like) {
-  if (auto used = cache_->take(like)) {
-    backend::status updated = graph_->update(*used);
-    if (updated.ok()) {
-      ++stats_.updates;
-      return used;
-    }
-    if (updated.code() == errc::unsupported) {
-      ++stats_.refused_updates;
-      stats_.last_miss = base::cat("the machine refused the update: ", updated.text());
-    } else {
-      core::check(std::move(updated));
-    }
-  } else {
-    stats_.last_miss = base::cat("no executable of this shape (", like.nodes, " nodes) was kept");
-  }
-  auto made = value_of(graph_->instantiate());
-  ++stats_.instantiations;
-  return made;
+recorder::taken_stage recorder::take_stage() {
+  if (graph_ == nullptr) begin_stage(0);
+  release_streams();
+  taken_stage taken{std::move(graph_), std::exchange(drawing_.jobs, {}), graph_place_};
+  stats_.nodes += taken.graph->node_count();
+  end_stage();
+  return taken;
 }
 
 void recorder::launch(backend::queue& on) {
-  const shape like = present_shape();
   try {
     release_streams();
-    if (value_of(on.is_capturing())) {
-      core::check(graph_->record_into(on));
-    } else {
-      auto ready = make_executable(like);
-      await_streams(on);
-      core::check(ready->launch(on));
-      cache_->give(like, std::move(ready));
-    }
+    if (!value_of(on.is_capturing())) static_cast<void>(await_streams(on));
+    cache_->launch(*graph_, drawing_.hash, graph_place_, on, stats_);
   } catch (...) {
     give_up();
     throw;
   }
   ++stats_.stages;
-  stats_.nodes += like.nodes;
+  stats_.nodes += graph_->node_count();
   launched_ = std::move(graph_);
   end_stage();
 }
 
-void recorder::await_streams(backend::queue& on) {
+bool recorder::await_streams(backend::queue& on) {
+  release_streams();
+  bool any = false;
   for (body_stream& each : streams_) {
     if (!std::exchange(each.is_fresh, false)) continue;
     core::check(each.lease.queue->record(*each.lease.mark));
     core::check(on.wait(*each.lease.mark));
+    any = true;
   }
+  return any;
 }
 
 void recorder::leave_streams(backend::queue& launches) {

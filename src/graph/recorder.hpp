@@ -40,6 +40,9 @@ class recorder final : public core::recorder {
   [[nodiscard]] std::thread::id user() const noexcept override;
   [[nodiscard]] bool is_beside(core::lane_index lane) const noexcept override;
   void join_body(core::lane_index lane) override;
+  void add_graph(core::lane_index lane, const backend::graph& what) override;
+  [[nodiscard]] bool await_streams(backend::queue& on) override;
+  [[nodiscard]] taken_stage take_stage() override;
 
   void launch(backend::queue& on) override;
   void give_up() noexcept override;
@@ -79,9 +82,6 @@ class recorder final : public core::recorder {
   [[nodiscard]] std::size_t take_stream(recorded_lane& by);
   [[nodiscard]] bool is_free(const body_stream& which, core::place_index place) const noexcept;
   void come_after_last(recorded_lane& lane, const body_stream& of);
-  void await_streams(backend::queue& on);
-  [[nodiscard]] std::unique_ptr<backend::executable_graph> make_executable(const shape& like);
-  [[nodiscard]] shape present_shape() const noexcept;
 
   core::machine& machine_;
   const std::shared_ptr<executable_cache> cache_;

@@ -10,6 +10,7 @@ const char* to_string(task_kind kind) noexcept {
     case task_kind::host_launch: return "host_launch";
     case task_kind::parallel_for: return "parallel_for";
     case task_kind::fill: return "fill";
+    case task_kind::add_graph: return "add_graph";
     case task_kind::cuda_kernel: return "cuda_kernel";
   }
   return "?";

@@ -198,6 +198,36 @@ TEST_F(graph_values, WhatIsKeptOutlastsALaunchOnItsWay) {
   gone.wait();
 }
 
+// Where graphs have handles, others use them by these.
+TEST_F(graph_values, AHandleIsTheGraph) {
+  backend::queue& queue = queue_on(0);
+  std::byte* block = take(0, 100, queue);
+  bytes there(10);
+  const graph_ptr graph = new_graph();
+  static_cast<void>(fill_node(*graph, 0, block, 100, 5));
+  static_cast<void>(fill_node(*graph, -1, there.data(), 10, 6));
+  ok(graph->may_be_part());
+  const std::uint64_t handle = value(graph->hand_out());
+  if (handle == 0) {
+    EXPECT_EQ(device(0).adopt_graph(4096).why().code(), errc::unsupported);
+    return;
+  }
+  EXPECT_EQ(device(0).adopt_graph(0).why().code(), errc::invalid_value);
+  const graph_ptr adopted = value(device(0).adopt_graph(handle));
+  EXPECT_EQ(adopted->node_count(), 2U);
+  ok(adopted->may_be_part());
+  const graph_ptr outer = new_graph();
+  static_cast<void>(value(outer->add_child(*adopted, {})));
+  for (backend::graph* const each : {adopted.get(), outer.get()}) {
+    const executable_ptr whole = value(each->instantiate());
+    fill(queue, 0, block, 100, 0);
+    there.assign(10, std::byte{0});
+    ok(whole->launch(queue));
+    EXPECT_EQ(read(queue, 0, block, 100), bytes(100, std::byte{5}));
+    EXPECT_EQ(there, bytes(10, std::byte{6}));
+  }
+}
+
 TEST_F(graphs, ANodeThatFailsToBeAddedIsNotThere) {
   backend::queue& queue = queue_on(0);
   std::byte* block = take(0, 100, queue);

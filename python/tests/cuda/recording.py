@@ -34,6 +34,7 @@ class Recording:
     def __exit__(self, *_):
         graph = ctypes.c_void_p()
         self.driver.call("cuStreamEndCapture", ctypes.c_void_p(self.stream), ctypes.byref(graph))
+        self.graph = graph.value
         self.runnable = self.driver.get(
             ctypes.c_void_p, "cuGraphInstantiateWithFlags", graph, ctypes.c_uint64(0)
         )
@@ -44,10 +45,10 @@ class Recording:
         self.driver.synchronize(self.stream)
 
 
-def record_sum(driver, machine, stream, arrays):
+def record_sum(driver, machine, stream, arrays, use_graph=False):
     """c = a + b, where a and b are written by tasks without inputs."""
     with Recording(driver, stream) as recording:
-        ctx = stf.context(stream=stream, machine=machine)
+        ctx = stf.context(stream=stream, machine=machine, use_graph=use_graph)
         a, b, c = (ctx.logical_data(each) for each in arrays)
         run_fill(driver, ctx, a, 1)
         run_fill(driver, ctx, b, 2)

@@ -132,12 +132,17 @@ def test_failure_after_the_end_of_the_context_becomes_a_warning(driver, machine,
         end()
 
 
-# --- under capture
+# --- under capture, by a context that records or does not
 
 
-def test_context_inside_of_a_capture(any_order, driver, machine, stream):
+@pytest.fixture(params=[False, True], ids=["immediate", "recorded"])
+def use_graph(request):
+    return request.param
+
+
+def test_context_inside_of_a_capture(any_order, driver, machine, stream, use_graph):
     arrays = [DeviceArray(driver, np.zeros(COUNT)) for _ in range(3)]
-    recording = record_sum(driver, machine, stream, arrays)
+    recording = record_sum(driver, machine, stream, arrays, use_graph)
     for _ in range(3):
         for each in arrays:
             driver.upload(each.pointer, np.full(COUNT, -1.0))
@@ -146,10 +151,10 @@ def test_context_inside_of_a_capture(any_order, driver, machine, stream):
         assert arrays[2].get().tolist() == [3] * COUNT
 
 
-def test_temporaries_of_a_recording_are_the_graphs(any_order, driver, machine, stream):
+def test_temporaries_of_a_recording_are_the_graphs(any_order, driver, machine, stream, use_graph):
     array = DeviceArray(driver, np.zeros(COUNT))
     with Recording(driver, stream) as recording:
-        with stf.context(stream=stream, machine=machine) as ctx:
+        with stf.context(stream=stream, machine=machine, use_graph=use_graph) as ctx:
             data, scratch = ctx.logical_data(array), ctx.logical_data_empty((COUNT,))
             run_fill(driver, ctx, scratch, 5)
             run_add(driver, ctx, data, scratch)
@@ -159,10 +164,10 @@ def test_temporaries_of_a_recording_are_the_graphs(any_order, driver, machine, s
         assert array.get().tolist() == [5] * COUNT
 
 
-def test_tokens_order_the_branches_of_a_recording(any_order, driver, machine, stream):
+def test_tokens_order_the_branches_of_a_recording(any_order, driver, machine, stream, use_graph):
     array = DeviceArray(driver, np.zeros(COUNT))
     with Recording(driver, stream) as recording:
-        with stf.context(stream=stream, machine=machine) as ctx:
+        with stf.context(stream=stream, machine=machine, use_graph=use_graph) as ctx:
             left, right = ctx.token(), ctx.token()
             for token, factor in ((left, 3), (right, 4)):
                 with ctx.task(token.write()) as t:
@@ -176,10 +181,12 @@ def test_tokens_order_the_branches_of_a_recording(any_order, driver, machine, st
         assert array.get().tolist() == [6] * COUNT
 
 
-def test_waiting_inside_of_a_capture_is_an_error_and_leaves_it_whole(driver, machine, stream):
+def test_waiting_inside_of_a_capture_is_an_error_and_leaves_it_whole(
+    driver, machine, stream, use_graph
+):
     array = DeviceArray(driver, np.zeros(COUNT))
     with Recording(driver, stream) as recording:
-        with stf.context(stream=stream, machine=machine) as ctx:
+        with stf.context(stream=stream, machine=machine, use_graph=use_graph) as ctx:
             data = ctx.logical_data(array)
             run_fill(driver, ctx, data, 1)
             with pytest.raises(RuntimeError, match="captur"):

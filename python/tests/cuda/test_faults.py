@@ -187,11 +187,12 @@ def test_a06_callbacks_of_others_run_while_memory_is_used(run_clean, place, inde
     assert found == "1048576\n[0, 1, 2, 3, 4]\n"
 
 
-def test_a13_first_use_of_the_library_is_inside_of_a_capture(run_clean):
+@pytest.mark.parametrize("use_graph", [False, True])
+def test_a13_first_use_of_the_library_is_inside_of_a_capture(run_clean, use_graph):
     program = (
         PROLOGUE
-        + """
-    recording = record_sum(driver, stf.machine("cuda"), stream, arrays)
+        + f"""
+    recording = record_sum(driver, stf.machine("cuda"), stream, arrays, use_graph={use_graph})
     for _ in range(3):
         recording.launch()
         print(arrays[2].get().sum())
@@ -200,10 +201,28 @@ def test_a13_first_use_of_the_library_is_inside_of_a_capture(run_clean):
     assert run_clean(program) == "1500.0\n" * 3
 
 
-def test_a12_capture_runs_again_with_other_contents(driver, machine):
+@pytest.mark.parametrize("use_graph", [False, True])
+def test_a13_resources_used_outside_of_the_capture_do_no_harm(driver, machine, use_graph):
+    shared = stf.async_resources()
+    arrays = [DeviceArray(driver, np.zeros(500)) for _ in range(2)]
+    with stf.context(use_graph=True, handle=shared, machine=machine) as ctx:
+        run_fill(driver, ctx, ctx.logical_data(arrays[0]), 4)
+    stream = driver.make_stream()
+    with Recording(driver, stream) as recording:
+        ctx = stf.context(stream=stream, handle=shared, use_graph=use_graph, machine=machine)
+        run_fill(driver, ctx, ctx.logical_data(arrays[1]), 5)
+        ctx.finalize()
+    for _ in range(3):
+        driver.upload(arrays[1].pointer, np.full(500, -1.0))
+        recording.launch()
+        assert arrays[1].get().tolist() == [5] * 500
+
+
+@pytest.mark.parametrize("use_graph", [False, True])
+def test_a12_capture_runs_again_with_other_contents(driver, machine, use_graph):
     arrays = [DeviceArray(driver, np.zeros(500)) for _ in range(3)]
     stream = driver.make_stream()
-    recording = record_sum(driver, machine, stream, arrays)
+    recording = record_sum(driver, machine, stream, arrays, use_graph)
     for _ in range(3):
         for each in arrays:
             driver.upload(each.pointer, np.full(500, -1.0))

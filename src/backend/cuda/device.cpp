@@ -174,6 +174,20 @@ result<backend::kernel*> device::adopt_kernel(std::uint64_t native) {
   return guarded(state_->who(), [&] { return state_->adopted().adopt(*state_, native); });
 }
 
+result<std::unique_ptr<backend::graph>> device::adopt_graph(std::uint64_t native) {
+  using answer = result<std::unique_ptr<backend::graph>>;
+  if (base::forked_child()) return call_gate::refuse_child(state_->who());
+  if (!state_->machine().bits.has(capability::graphs)) {
+    return missing(state_->who(), "use graphs", capability::graphs);
+  }
+  if (status refused = state_->open(); !refused) return refused;
+  return guarded(state_->who(), [&]() -> answer {
+    auto made = graph::adopt(state_, native);
+    if (!made) return made.take_status();
+    return std::unique_ptr<backend::graph>(std::move(made.value()));
+  });
+}
+
 result<std::unique_ptr<backend::graph>> device::make_graph() {
   using answer = result<std::unique_ptr<backend::graph>>;
   if (status refused = state_->machine().gate.pass(call::make_graph, state_->who()); !refused) {

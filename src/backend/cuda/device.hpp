@@ -33,6 +33,7 @@ class device final : public backend::device {
       std::span<const std::byte> image) override;
   [[nodiscard]] result<backend::kernel*> adopt_kernel(std::uint64_t native) override;
   [[nodiscard]] result<std::unique_ptr<backend::graph>> make_graph() override;
+  [[nodiscard]] result<std::unique_ptr<backend::graph>> adopt_graph(std::uint64_t native) override;
   [[nodiscard]] result<std::vector<std::unique_ptr<backend::device>>> split(int parts,
                                                                             int smallest) override;
 

@@ -2,6 +2,7 @@
 #include "backend/cuda/executable.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -64,16 +65,36 @@ const char* kind_of(const driver& api, abi::graph_node node) noexcept {
   return "foreign";
 }
 
-bool owns_memory(const driver& api, abi::graph of) {
+namespace {
+
+/// The first node of one of the kinds, or null.
+abi::graph_node find_node(const driver& api, abi::graph of,
+                          std::initializer_list<abi::node_type> kinds) {
   std::vector<abi::graph_node> nodes(count_nodes(api, of));
   std::size_t count = nodes.size();
-  if (count == 0) return false;
-  if (api->cuGraphGetNodes(of, nodes.data(), &count) != abi::result::success) return false;
-  return std::any_of(nodes.begin(), nodes.end(), [&](abi::graph_node each) {
+  if (count == 0) return nullptr;
+  if (api->cuGraphGetNodes(of, nodes.data(), &count) != abi::result::success) return nullptr;
+  const auto found = std::find_if(nodes.begin(), nodes.end(), [&](abi::graph_node each) {
     auto type = abi::node_type::empty;
     return api->cuGraphNodeGetType(each, &type) == abi::result::success &&
-           (type == abi::node_type::memory_allocation || type == abi::node_type::memory_free);
+           std::find(kinds.begin(), kinds.end(), type) != kinds.end();
   });
+  return found == nodes.end() ? nullptr : *found;
+}
+
+}  // namespace
+
+bool owns_memory(const driver& api, abi::graph of) {
+  return find_node(api, of, {abi::node_type::memory_allocation, abi::node_type::memory_free}) !=
+         nullptr;
+}
+
+const char* part_refusal(const driver& api, abi::graph of) {
+  const abi::graph_node found =
+      find_node(api, of,
+                {abi::node_type::memory_allocation, abi::node_type::memory_free,
+                 abi::node_type::conditional});
+  return found == nullptr ? nullptr : kind_of(api, found);
 }
 
 result<std::unique_ptr<executable>> executable::make(std::shared_ptr<device_state> on,

@@ -41,6 +41,8 @@ class executable final : public executable_graph {
 /// Whether captured bodies allocate or free in it, which the driver lets nobody update or add to
 /// another graph. Walks all nodes.
 [[nodiscard]] bool owns_memory(const driver& api, abi::graph of);
+/// The kind of a node that keeps the graph from being a part of others, or null. Walks all nodes.
+[[nodiscard]] const char* part_refusal(const driver& api, abi::graph of);
 /// "kernel", "copy".
 [[nodiscard]] const char* kind_of(const driver& api, abi::graph_node node) noexcept;
 

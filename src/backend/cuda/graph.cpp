@@ -56,11 +56,22 @@ result<std::unique_ptr<graph>> graph::make(std::shared_ptr<device_state> on) {
   return std::make_unique<graph>(std::move(on), made);
 }
 
-graph::graph(std::shared_ptr<device_state> on, abi::graph raw)
-    : on_(std::move(on)), alive_(on_->machine().live), raw_(raw), bodies_(raw) {}
+result<std::unique_ptr<graph>> graph::adopt(std::shared_ptr<device_state> on,
+                                            std::uint64_t native) {
+  const auto raw = reinterpret_cast<abi::graph>(static_cast<std::uintptr_t>(native));
+  std::size_t nodes = 0;
+  if (raw == nullptr || on->api()->cuGraphGetNodes(raw, nullptr, &nodes) != abi::result::success) {
+    return status(errc::invalid_value, base::cat(on->who(), " knows no graph with the handle ",
+                                                 native, "; pass that of a CUgraph"));
+  }
+  return std::make_unique<graph>(std::move(on), raw, owner::caller);
+}
+
+graph::graph(std::shared_ptr<device_state> on, abi::graph raw, owner whose)
+    : on_(std::move(on)), alive_(on_->machine().live), raw_(raw), of_(whose), bodies_(raw) {}
 
 graph::~graph() {
-  if (base::forked_child()) return;
+  if (base::forked_child() || of_ == owner::caller) return;
   bodies_.abandon();
   const relaxed_capture allowed(on_->api());
   on_->api()->cuGraphDestroy(raw_);
@@ -152,6 +163,27 @@ status graph::keep(std::shared_ptr<void> what) {
   return guarded(on_->who(), [&] { return keep_in(*on_, raw_, std::move(what)); });
 }
 
+status graph::may_be_part() const {
+  if (status refused = enter(call::graph_add, capability::graphs); !refused) return refused;
+  return guarded(on_->who(), [&]() -> status {
+    const char* const kind = part_refusal(on_->api(), raw_);
+    if (kind == nullptr) return {};
+    return {errc::unsupported,
+            base::cat(on_->who(), " cannot make a graph with a ", kind,
+                      " node a part of another one: the driver copies none of these; make the "
+                      "graph without it, or use it where it is launched by itself")};
+  });
+}
+
+result<std::uint64_t> graph::hand_out() {
+  if (status refused = enter(call::graph_add, capability::graphs); !refused) return refused;
+  if (status open = check_whole(); !open) return open;
+  return guarded(on_->who(), [&]() -> result<std::uint64_t> {
+    if (status failed = let_others_launch(); !failed) return failed;
+    return reinterpret_cast<std::uint64_t>(raw_);
+  });
+}
+
 // Launches of others do not say that they will call what host nodes call.
 status graph::let_others_launch() {
   if (calls_.size() == 0) return {};
@@ -175,7 +207,7 @@ result<std::unique_ptr<executable_graph>> graph::instantiate() {
   if (status refused = enter(call::graph_instantiate, capability::graphs); !refused) return refused;
   if (status open = check_whole(); !open) return open;
   return guarded(on_->who(), [&]() -> answer {
-    const bool with_memory = had_bodies_ && owns_memory(on_->api(), raw_);
+    const bool with_memory = (had_bodies_ || of_ == owner::caller) && owns_memory(on_->api(), raw_);
     auto made = executable::make(on_, raw_, calls_, with_memory);
     if (!made) return made.take_status();
     return std::unique_ptr<executable_graph>(std::move(made.value()));

@@ -19,8 +19,11 @@ class launch_form;
 /// graph.
 class graph final : public backend::graph {
  public:
+  enum class owner : std::uint8_t { us, caller };
   [[nodiscard]] static result<std::unique_ptr<graph>> make(std::shared_ptr<device_state> on);
-  graph(std::shared_ptr<device_state> on, abi::graph raw);
+  [[nodiscard]] static result<std::unique_ptr<graph>> adopt(std::shared_ptr<device_state> on,
+                                                            std::uint64_t native);
+  graph(std::shared_ptr<device_state> on, abi::graph raw, owner whose = owner::us);
   ~graph() override;
 
   [[nodiscard]] result<graph_node> add_kernel(const launch_request& what, node_span after) override;
@@ -34,6 +37,8 @@ class graph final : public backend::graph {
   status keep(std::shared_ptr<void> what) override;
   void keep_queues() noexcept override { bodies_.keep(); }
   status release_queues() override;
+  [[nodiscard]] status may_be_part() const override;
+  [[nodiscard]] result<std::uint64_t> hand_out() override;
   [[nodiscard]] std::size_t node_count() const noexcept override;
   [[nodiscard]] result<std::unique_ptr<executable_graph>> instantiate() override;
   status update(executable_graph& target) override;
@@ -66,6 +71,7 @@ class graph final : public backend::graph {
   const std::shared_ptr<device_state> on_;
   const live_mark alive_;
   const abi::graph raw_;
+  const owner of_;
   host_calls calls_;  // of the host nodes, of children too
   body_recorder bodies_;
   bool had_bodies_ = false;  // only those allocate

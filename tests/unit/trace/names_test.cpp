@@ -11,6 +11,7 @@ TEST(Names, TaskKindsReadAsInTheSources) {
   EXPECT_STREQ(ms::to_string(ms::task_kind::host_launch), "host_launch");
   EXPECT_STREQ(ms::to_string(ms::task_kind::parallel_for), "parallel_for");
   EXPECT_STREQ(ms::to_string(ms::task_kind::fill), "fill");
+  EXPECT_STREQ(ms::to_string(ms::task_kind::add_graph), "add_graph");
   EXPECT_STREQ(ms::to_string(ms::task_kind::cuda_kernel), "cuda_kernel");
 }
 

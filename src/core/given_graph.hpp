@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Graphs that recorded contexts gave out.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "backend/graph.hpp"
+#include "core/failures.hpp"
+#include "core/recorder.hpp"
+
+namespace millstream::core {
+
+class context;
+
+/// State behind recorded_graph. What the nodes use goes with the machine's graph and what others
+/// made of it (backend::graph::keep), not with this object. Any thread.
+class given_graph {
+ public:
+  given_graph(std::shared_ptr<context> from, place_index place,
+              std::unique_ptr<backend::graph> graph, std::size_t nodes);
+
+  // As in recorded_graph.
+  std::uint64_t launch(std::optional<std::uint64_t> stream);
+  [[nodiscard]] std::uint64_t handle();
+  [[nodiscard]] std::size_t node_count() const noexcept { return nodes_; }
+  [[nodiscard]] std::string native_dot();
+
+  /// One launch on the queue, or one node of what somebody else records of it. An executable is
+  /// made at the first launch.
+  void launch_on(backend::queue& on);
+  /// Calls `use` with the graph, which has one user at a time.
+  template <class Use>
+  void with_graph(Use&& use) {
+    const std::scoped_lock hold(mutex_);
+    use(*graph_);
+  }
+  [[nodiscard]] context& from() const noexcept { return *from_; }
+
+ private:
+  const std::shared_ptr<context> from_;
+  const place_index place_;
+  const std::size_t nodes_;
+  std::mutex
+      mutex_;  // guards the members below; under a context's, and the driver is called under it
+  std::unique_ptr<backend::graph> graph_;
+  std::unique_ptr<backend::executable_graph> executable_;  // null until the first launch
+};
+
+}  // namespace millstream::core
