@@ -275,6 +275,16 @@ void bind_running_task(nb::module_& core) {
           "View of dependency `index`; errors as `get_arg`.")
       .def("_capsules", while_running([](running_task& self) { return self.arguments.capsules(); }),
            nb::sig("def _capsules(self) -> tuple[object, ...] | None"), "As `task._capsules`.")
+      .def(
+          "_described",
+          [](running_task& self, nb::handle maker) {
+            self.check_open();
+            return self.arguments.described(maker);
+          },
+          "maker"_a,
+          nb::sig("def _described(self, maker: collections.abc.Callable[[stf_cai], typing.Any]) -> "
+                  "tuple[typing.Any, ...] | None"),
+          "As `task._described`.")
       .def("args_cai", while_running([](running_task& self) { return self.arguments.views(); }),
            nb::sig("def args_cai(self) -> stf_cai | tuple[stf_cai, ...] | None"),
            "The same as views: None, one view, or a tuple.")

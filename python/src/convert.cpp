@@ -139,7 +139,16 @@ std::uint64_t to_stream(nb::handle what) {
 
 nb::object from_stream(std::uint64_t number) {
   static constinit lazy_name type("millstream._stream", "CudaStream");
-  return type.get()(number);
+  // Streams are pooled, and these objects do not change: tasks share them.
+  static PyObject* const known = PyDict_New();
+  constexpr Py_ssize_t most_known = 1024;
+  const nb::int_ key(number);
+  if (PyObject* const found = PyDict_GetItemWithError(known, key.ptr())) return nb::borrow(found);
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  nb::object made = type.get()(key);
+  if (PyDict_Size(known) >= most_known) PyDict_Clear(known);
+  if (PyDict_SetItem(known, key.ptr(), made.ptr()) != 0) throw nb::python_error();
+  return made;
 }
 
 }  // namespace millstream::python

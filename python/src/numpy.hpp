@@ -21,6 +21,16 @@ struct layout {
   std::size_t itemsize = 0;          ///< bytes of one element
   std::size_t alignment = 1;         ///< in bytes, a power of two
   mutable std::uint32_t dlpack = 0;  ///< the dtype in DLPack's words; 0 = not asked for yet
+
+  /// What a library made of device memory of this layout. It owns no memory, so that it may be left
+  /// when the memory has gone: the same address has the same description later.
+  struct described {
+    const void* address;
+    int device;
+    nb::object maker;
+    nb::object what;
+  };
+  mutable std::vector<described> kept;  ///< few; used with the interpreter lock held
 };
 using layout_ptr = std::shared_ptr<const layout>;
 

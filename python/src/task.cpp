@@ -316,6 +316,16 @@ void bind_task(nb::module_& core) {
           nb::sig("def _capsules(self) -> tuple[object, ...] | None"),
           "DLPack capsules of all dependencies but tokens, without an order of streams; None where "
           "one of them has none that a GPU library takes.")
+      .def(
+          "_described",
+          [](py_task& self, nb::handle maker) {
+            return of_arguments(self, [&](argument_list& list) { return list.described(maker); });
+          },
+          "maker"_a,
+          nb::sig("def _described(self, maker: collections.abc.Callable[[stf_cai], typing.Any]) -> "
+                  "tuple[typing.Any, ...] | None"),
+          "What `maker` made of the view of each dependency but tokens, once for each address; "
+          "None unless all are memory of devices.")
       .def("__repr__", &repr_of);
 }
 

@@ -120,6 +120,11 @@ nb::object export_view(const py_view& view, nb::handle self, const export_option
   return capsule;
 }
 
+nb::object bare_capsule(const py_view& view) {
+  return to_capsule({view.what, view.address, view.readonly, dlpack_home_of(view), nb::none()},
+                    /*versioned=*/false);
+}
+
 void make_view(py_view* self, nb::handle address, nb::handle shape, nb::handle dtype,
                nb::handle stream) {
   if (PyTuple_Check(shape.ptr()) == 0) {
@@ -221,6 +226,8 @@ void bind_stf_cai(nb::module_& core) {
           nb::sig("def __dlpack_device__(self) -> tuple[int, int]"),
           "Kind and number: ``(1, 0)`` the CPU, ``(2, i)`` GPU i, ``(3, 0)`` page-locked and "
           "``(13, 0)`` managed memory in a body on a GPU.")
+      .def("_capsule", &bare_capsule, nb::sig("def _capsule(self) -> object"),
+           "A DLPack capsule that asks for no order and keeps nothing alive.")
       .def_prop_ro("_key", &py_view::key,
                    nb::sig("def _key(self) -> tuple[typing.Any, ...] | None"),
                    "Equal for views of the same memory, shape and dtype; None in host memory.")
@@ -335,14 +342,51 @@ nb::object argument_list::capsules() const {
     dlpack_export memory{each.what, each.address, !each.writable, {}, each.base};
     if (!memory.owner.is_valid()) memory.owner = nb::none();
     if (!each.home.host) {
-      if (!in_->native_memory || each.home.place.what() != data_place::kind::device) {
-        return nb::none();
-      }
+      if (!is_device_memory(each)) return nb::none();
       memory.home = {dlpack_device::cuda, each.home.place.index()};
     }
     made.append(to_capsule(memory, /*versioned=*/each.home.host && memory.readonly));
   }
   return nb::tuple(made);
+}
+
+bool argument_list::is_device_memory(const entry& what) const noexcept {
+  return in_->native_memory && !what.home.host &&
+         what.home.place.what() == data_place::kind::device;
+}
+
+nb::object argument_list::described(nb::handle maker) {
+  std::size_t count = 0;
+  for (const entry& each : entries_) {
+    if (!each.what) continue;
+    if (!is_device_memory(each)) return nb::none();
+    ++count;
+  }
+  nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  if (!made.is_valid()) throw nb::python_error();
+  Py_ssize_t at = 0;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (!entries_[i].what) continue;
+    PyTuple_SetItem(made.ptr(), at++, description(i, maker).release().ptr());
+  }
+  return made;
+}
+
+nb::object argument_list::description(std::size_t index, nb::handle maker) {
+  const entry& what = entries_[index];
+  const layout_ptr of = what.what;
+  const int device = what.home.place.index();
+  for (const layout::described& each : of->kept) {
+    if (each.address == what.address && each.device == device && each.maker.is(maker)) {
+      return each.what;
+    }
+  }
+  nb::object made = maker(view(index));
+  constexpr std::size_t most_kept = 16;
+  std::vector<layout::described> gone;  // what dies may run code that comes here
+  if (of->kept.size() >= most_kept) gone.swap(of->kept);
+  of->kept.push_back({what.address, device, nb::borrow(maker), made});
+  return made;
 }
 
 argument_list::item_key argument_list::to_key(nb::handle key) {

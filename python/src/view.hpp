@@ -94,6 +94,10 @@ class argument_list {
   /// A tuple with one DLPack capsule for each argument but tokens, which asks for no order; None
   /// where the protocol cannot say where one of them is, or a GPU library would not take it.
   [[nodiscard]] nb::object capsules() const;
+  /// A tuple with `maker(view)` for each argument but tokens, called once for each instance: the
+  /// result is kept with the layout of the datum, so that it may not refer to the view. None where
+  /// one of them is not memory of a device.
+  [[nodiscard]] nb::object described(nb::handle maker);
   /// What `item` takes: a datum or a number, negative from the end. Runs code of the user's, which
   /// may end the task, so that it is asked for before the list is.
   struct item_key {
@@ -119,6 +123,8 @@ class argument_list {
 
  private:
   [[nodiscard]] entry& checked(std::size_t index);
+  [[nodiscard]] bool is_device_memory(const entry& what) const noexcept;
+  [[nodiscard]] nb::object description(std::size_t index, nb::handle maker);
   [[nodiscard]] const std::shared_ptr<lease>& lent();
 
   std::vector<entry> entries_;

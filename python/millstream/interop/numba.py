@@ -51,6 +51,7 @@ __all__ = [
 # Both hold plain descriptions, no memory: what is at an address is known from the key. A program
 # with more arrays than this makes some anew.
 _MOST_ARRAYS = 4096
+_MOST_LAUNCHERS = 256
 _arrays: dict[tuple[object, ...], Any] = {}
 _streams: dict[int, Any] = {}
 
@@ -146,6 +147,10 @@ def numba_arguments(task: millstream.task | millstream.running_task) -> Any:
 
 
 def _arrays_of(task: Any) -> tuple[Any, ...]:
+    described = getattr(task, "_described", None)
+    known: tuple[Any, ...] | None = None if described is None else described(_to_array)
+    if known is not None:
+        return known
     views = task.args_cai()
     if views is None:
         return ()
@@ -222,15 +227,17 @@ class _configured_kernel:
     __slots__ = ("_block", "_ctx", "_grid", "_kernel", "_place")
 
     def __init__(self, kernel: stf_kernel_decorator, configuration: Any) -> None:
+        self._kernel, self._place, self._ctx = kernel, None, None
+        if type(configuration) is tuple and len(configuration) == 2:
+            self._grid, self._block = configuration
+            return
         if not isinstance(configuration, (tuple, list)) or not 2 <= len(configuration) <= 4:
             raise InvalidTypeError(
                 f"kernel '{kernel.__name__}' cannot be configured with {configuration!r}; "
                 "write kernel[grid, block], kernel[grid, block, exec_place] or "
                 "kernel[grid, block, exec_place, context]"
             )
-        self._kernel = kernel
         self._grid, self._block, *others = configuration
-        self._place = self._ctx = None
         if others:
             self._place, self._ctx = (*others, None)[:2]
             self._check()
@@ -247,19 +254,21 @@ class _configured_kernel:
 
     def __call__(self, *args: Any, **options: Any) -> None:
         """Launches the kernel as a task; its positional deps become arrays."""
-        dep = _dep_class()
+        kernel, dep = self._kernel, _dep_class()
         deps = [each for each in args if isinstance(each, dep)]
-        ctx = self._context_of(deps)
-        compiled = self._kernel._get_compiled_kernel()
+        ctx = self._context_of(deps) if self._ctx is None else self._ctx
+        compiled = kernel._compiled or kernel._get_compiled_kernel()
         parts = deps if self._place is None else [self._place, *deps]
-        with ctx.task(*parts, symbol=self._kernel.__name__) as task:
-            views = map(task.get_arg_cai, range(len(deps)))
-            values = [_to_array(next(views)) if isinstance(each, dep) else each for each in args]
-            self._launch(compiled, task, values, options)
+        with ctx.task(*parts, symbol=kernel.__name__) as task:
+            arrays = _arrays_of(task)
+            if len(arrays) < len(deps):  # a token, which is refused here
+                arrays = tuple([_to_array(task.get_arg_cai(i)) for i in range(len(deps))])
+            if len(args) > len(deps):
+                left = iter(arrays)
+                arrays = tuple([next(left) if isinstance(each, dep) else each for each in args])
+            self._launch(compiled, task, arrays, options)
 
     def _context_of(self, deps: list[Any]) -> Any:
-        if self._ctx is not None:
-            return self._ctx
         if deps:
             return deps[0].get_ld().borrow_ctx_handle()
         raise InvalidTypeError(
@@ -267,10 +276,19 @@ class _configured_kernel:
             "dep; pass one such as data.read(), or write kernel[grid, block, None, context]"
         )
 
-    def _launch(self, compiled: Any, task: Any, values: list[Any], options: dict[str, Any]) -> None:
+    def _launch(
+        self, compiled: Any, task: Any, values: tuple[Any, ...], options: dict[str, Any]
+    ) -> None:
         stream, device = task._where()
         if device is not None:
-            compiled[self._grid, self._block, external_stream(stream)](*values, **options)
+            launchers, key = self._kernel._launchers, (self._grid, self._block, stream)
+            launch = launchers.get(key)
+            if launch is None:
+                launch = compiled[self._grid, self._block, external_stream(stream)]
+                if len(launchers) >= _MOST_LAUNCHERS:
+                    launchers.clear()
+                launchers[key] = launch
+            launch(*values, **options)
             return
         # The number of a queue of a host machine is no stream for Numba. The simulator keeps the
         # grid of the kernel that is running in a variable of its module.
@@ -297,6 +315,9 @@ class stf_kernel_decorator:
         self._jit_args = jit_args
         self._jit_kwargs = jit_kwargs
         self._compiled: Any = None
+        # What Numba gives for a grid, a block and a stream; it keeps some itself, but finding one
+        # there takes longer.
+        self._launchers: dict[tuple[Any, ...], Any] = {}
         functools.update_wrapper(self, function)
 
     def _get_compiled_kernel(self) -> Any:

@@ -41,7 +41,7 @@ __all__ = ["pytorch_task", "tensor_arg", "tensor_arguments"]
 _CPU, _CUDA = 1, 2
 
 # By stream and device. Streams are pooled, so that there are few.
-_switches: dict[tuple[int, int], Switch] = {}
+_switches: dict[Any, Switch] = {}
 
 
 def _import_torch() -> Any:
@@ -83,7 +83,8 @@ class _stream_switch:
     def enter(self, arguments: tuple[Any, ...] = ()) -> tuple[int, int, int]:
         before = self._current(self._device)
         self._make_current(*self._number)
-        _tell_allocator(arguments, self._tensor, self._stream, self._is_captured)
+        if arguments:
+            _tell_allocator(arguments, self._tensor, self._stream, self._is_captured)
         return before
 
     def leave(self, before: tuple[int, int, int]) -> None:
@@ -104,7 +105,8 @@ class _scope_switch:
     def enter(self, arguments: tuple[Any, ...] = ()) -> Any:
         scope = self._scope(self._stream)
         scope.__enter__()
-        _tell_allocator(arguments, self._tensor, self._stream, self._is_captured)
+        if arguments:
+            _tell_allocator(arguments, self._tensor, self._stream, self._is_captured)
         return scope
 
     def leave(self, before: Any) -> None:
@@ -154,17 +156,16 @@ def _make_switch(torch: Any, stream: int, device: int) -> Switch:
     return _scope_switch(torch, wrapped)
 
 
-def _switch_of(torch: Any, task: Any) -> Switch | None:
-    """The switch to the stream of a started task; None on machines without GPU streams."""
-    where = getattr(task, "_where", None)
+def _find_switch(torch: Any, task: Any, where: tuple[int, int | None] | None) -> Switch | None:
+    """The switch to the stream of a started task, which said where it is.
+
+    None on machines without GPU streams.
+    """
     if where is None:  # no task of ours
         return _scope_switch(torch, torch.cuda.ExternalStream(task.stream_ptr()))
-    stream, device = where()  # it is current from here on
+    stream, device = where  # it is current from here on
     if device is None:
         return None
-    known = _switches.get((stream, device))
-    if known is not None:
-        return known
     cuda = torch.cuda
     # Whether it is available is asked of the driver each time.
     if not cuda.is_initialized() and not cuda.is_available():
@@ -176,11 +177,7 @@ def _switch_of(torch: Any, task: Any) -> Switch | None:
 
 
 def _to_tensor(torch: Any, view: Any) -> Any:
-    """A tensor over the memory of `view`, which it keeps alive.
-
-    Made anew each time: a capsule that asks for no order costs less than finding a tensor made
-    before and checking that nobody has changed its shape or asked for its gradient since.
-    """
+    """A tensor over the memory of `view`, which it keeps alive."""
     try:
         kind = view.__dlpack_device__()[0]
     except AttributeError:  # no view of ours
@@ -218,6 +215,10 @@ def tensor_arguments(task: millstream.task | millstream.running_task) -> Any:
 
 def _tensors_of(torch: Any, task: Any) -> tuple[Any, ...] | None:
     """A tuple with a tensor for each dependency but tokens, or None where there are none."""
+    described = getattr(task, "_described", None)
+    known = None if described is None else described(_describe)
+    if known is not None:
+        return tuple([each.detach() for each in known]) or None
     capsules = getattr(task, "_capsules", None)
     found = None if capsules is None else capsules()
     if found is not None:
@@ -228,6 +229,15 @@ def _tensors_of(torch: Any, task: Any) -> tuple[Any, ...] | None:
     if views is None:
         return None
     return tuple([_to_tensor(torch, each) for each in _as_tuple(views)])
+
+
+# Made once for each instance and never handed out: a block gets a `detach` of it, so that the next
+# does not see what this one did to shape or gradient. Finding both costs less than a new tensor.
+def _describe(view: Any) -> Any:
+    """A tensor over device memory that keeps neither the memory nor `view` alive."""
+    torch = _import_torch()
+    with torch.inference_mode(False):
+        return torch.from_dlpack(view._capsule())
 
 
 def _as_tuple(views: Any) -> tuple[Any, ...]:
@@ -258,7 +268,11 @@ class pytorch_task:
         task = self._task
         task.start()
         try:
-            switch = _switch_of(torch, task)
+            ask = getattr(task, "_where", None)
+            where = None if ask is None else ask()
+            switch = _switches.get(where)
+            if switch is None:
+                switch = _find_switch(torch, task, where)
             if switch is not None:
                 self._before = switch.enter(())
                 self._switch = switch

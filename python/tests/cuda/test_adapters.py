@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the adapters make for tasks on a GPU and how often, with stand-ins for the frameworks."""
+
+import contextlib
+import functools
+import gc
+import types
+import weakref
+
+import millstream as stf
+import numpy as np
+import pytest
+from millstream.interop import numba, pytorch
+from millstream.interop.numba import jit, numba_arguments, numba_task
+from millstream.interop.pytorch import pytorch_task, tensor_arguments
+
+TASKS = 5
+
+
+class Described:
+    """What a framework makes of a view or a capsule."""
+
+    def __init__(self, of):
+        self.of = of
+
+    def detach(self):
+        return Described(self)
+
+
+class Compiled:
+    """A kernel of Numba that notes with what it was configured and launched."""
+
+    def __init__(self):
+        self.configured, self.launched = [], []
+
+    def __getitem__(self, configuration):
+        self.configured.append(configuration)
+        return lambda *args: self.launched.append((configuration, args))
+
+
+@pytest.fixture
+def gpu_numba(monkeypatch):
+    cuda = types.SimpleNamespace(arrays=[], streams=[])
+
+    def make(view, owner, sync):
+        assert (owner, sync) == (None, False)
+        cuda.arrays.append(view.ptr)
+        return types.SimpleNamespace(ptr=view.ptr, shape=view.shape, dtype=view.dtype)
+
+    def wrap(handle):
+        cuda.streams.append(handle)
+        return ("stream", handle)
+
+    cuda.from_cuda_array_interface, cuda.external_stream = make, wrap
+    monkeypatch.setattr(numba, "_import_numba_cuda", lambda: cuda)
+    monkeypatch.setattr(numba, "_simulated", lambda: False)
+    monkeypatch.setattr(numba, "_arrays", {})
+    monkeypatch.setattr(numba, "_streams", {})
+    return cuda
+
+
+@pytest.fixture
+def gpu_torch(monkeypatch):
+    torch = types.SimpleNamespace(current=(0, 0, 1), tensors=[], streams=[], Tensor=Described)
+
+    def read(capsule):
+        torch.tensors.append(Described(capsule))
+        return torch.tensors[-1]
+
+    def make_current(*number):
+        torch.current = number
+
+    def wrap(stream, device):
+        torch.streams.append(stream)
+        return types.SimpleNamespace(stream_id=stream, device_index=device, device_type=1)
+
+    torch.from_dlpack = read
+    torch.inference_mode = lambda mode: contextlib.nullcontext()
+    torch._C = types.SimpleNamespace(
+        _cuda_getCurrentStream=lambda device: torch.current, _cuda_setStream=make_current
+    )
+    torch.cuda = types.SimpleNamespace(
+        is_available=lambda: True, is_initialized=lambda: True, device_count=lambda: 2,
+        current_device=lambda: 0, init=lambda: None, ExternalStream=wrap,
+    )  # fmt: skip
+    monkeypatch.setattr(pytorch, "_import_torch", lambda: torch)
+    monkeypatch.setattr(pytorch, "_switches", {})
+    return torch
+
+
+@pytest.fixture
+def two(ctx):
+    data = [ctx.logical_data(np.ones((2, 3), np.float32)) for _ in range(2)]
+    for each in data:
+        with ctx.task(each.rw()):
+            pass
+    return data
+
+
+# --- Numba
+
+
+def test_numba_array_is_made_once_for_an_instance(ctx, gpu_numba, two):
+    x, y = two
+    addresses, streams = set(), set()
+    for _ in range(TASKS):
+        with numba_task(ctx, x.read(), ctx.token().rw(), y.rw()) as ((a, b), stream):
+            addresses |= {a.ptr, b.ptr}
+            numba.external_stream(stream)
+            streams.add(int(stream))
+        with ctx.task(y.rw()) as t:
+            assert numba_arguments(t) is b
+            assert (b.ptr, b.shape, b.dtype) == (t.get_arg(0), (2, 3), np.float32)
+    assert sorted(gpu_numba.arrays) == sorted(addresses)
+    assert sorted(gpu_numba.streams) == sorted(streams)
+
+
+def test_kernel_is_configured_once_for_a_stream(ctx, gpu_numba, two, monkeypatch):
+    @jit
+    def kernel(*_):
+        pass
+
+    monkeypatch.setattr(kernel, "_compiled", Compiled())
+    x, y = two
+    for _ in range(TASKS):
+        kernel[4, 32](x.read(), 2.0, y.rw())
+        kernel[8, 32](y.rw())
+    launched = kernel._compiled.launched
+    assert len(launched) == 2 * TASKS
+    assert set(kernel._compiled.configured) == {how for how, _ in launched}
+    assert len(kernel._compiled.configured) == len(set(kernel._compiled.configured))
+    assert len(gpu_numba.arrays) == 2
+    for how, args in launched:
+        assert how[:2] == ((4, 32) if len(args) == 3 else (8, 32))
+        assert [each if type(each) is float else each.ptr for each in args] == [
+            *([gpu_numba.arrays[0], 2.0] if len(args) == 3 else []), gpu_numba.arrays[1]
+        ]  # fmt: skip
+
+
+def test_number_of_kept_configurations_has_a_limit(ctx, gpu_numba, two, monkeypatch):
+    @jit
+    def kernel(_):
+        pass
+
+    monkeypatch.setattr(kernel, "_compiled", Compiled())
+    monkeypatch.setattr(numba, "_MOST_LAUNCHERS", 3)
+    for grid in range(1, 11):
+        kernel[grid, 1](two[0].rw())
+        assert len(kernel._launchers) <= 3
+    assert [how[0] for how, _ in kernel._compiled.launched] == list(range(1, 11))
+
+
+def test_token_is_no_argument_of_a_kernel(ctx, gpu_numba, two, monkeypatch):
+    @jit
+    def kernel(*_):
+        pass
+
+    monkeypatch.setattr(kernel, "_compiled", Compiled())
+    with pytest.raises(RuntimeError, match="token"):
+        kernel[1, 1](two[0].read(), ctx.token().rw())
+    assert kernel._compiled.launched == []
+
+
+# --- PyTorch
+
+
+def test_tensor_is_read_once_for_an_instance_and_never_handed_out(ctx, gpu_torch, two):
+    x, y = two
+    seen = []
+    for _ in range(TASKS):
+        with pytorch_task(ctx, x.read(), ctx.token().rw(), y.rw()) as tensors:
+            seen.append(tensors)
+        with ctx.task(y.rw()) as t:
+            seen.append((tensor_arguments(t),))
+    assert len(gpu_torch.tensors) == 2
+    assert all(each.of in gpu_torch.tensors for tensors in seen for each in tensors)
+    assert len({id(each) for tensors in seen for each in tensors}) == 3 * TASKS
+    assert len(gpu_torch.streams) == len(set(gpu_torch.streams))
+    assert gpu_torch.current == (0, 0, 1)
+    with pytorch_task(ctx, ctx.token().rw()) as tensors:
+        assert tensors is None
+
+
+def test_kept_tensor_dies_with_its_datum(ctx, gpu_torch):
+    datum = ctx.logical_data(np.ones(4))
+    with pytorch_task(ctx, datum.rw()):
+        pass
+    (base,) = map(weakref.ref, gpu_torch.tensors)
+    gpu_torch.tensors.clear()
+    assert base() is not None
+    del datum
+    stf.synchronize(ctx.fence())
+    gc.collect()
+    assert base() is None
+
+
+def test_bare_capsule_keeps_nothing_alive(ctx):
+    datum = ctx.logical_data_zeros((4,))
+    with ctx.task(datum.rw()) as t:
+        capsule = t.args_cai()._capsule()
+        assert '"dltensor"' in repr(capsule)
+    gone = weakref.ref(datum)
+    del datum, t
+    gc.collect()
+    assert gone() is None
+
+
+# --- what a task keeps for them
+
+
+def pointer(view):
+    return (view.ptr, view.shape, view.dtype)
+
+
+def test_description_is_that_of_the_address(ctx):
+    for number in range(1, 40):
+        fresh = ctx.logical_data_empty((number % 7 + 1,), np.float32)
+        with ctx.task(fresh.write()) as t:
+            assert t._described(pointer) == ((t.get_arg(0), fresh.shape, fresh.dtype),)
+
+
+def test_each_device_has_its_own(ctx, two_devices, two):
+    for _ in range(TASKS):
+        for device in (0, 1):
+            with ctx.task(stf.exec_place.device(device), two[0].rw()) as t:
+                assert t._described(pointer)[0][0] == t.get_arg(0)
+
+
+def test_memory_of_no_device_is_not_described(ctx, host, two):
+    with ctx.task(two[0].read(stf.data_place.host()), two[1].rw()) as t:
+        assert t._described(pointer) is None
+    with ctx.task(stf.exec_place.host(), two[0].rw()) as t:
+        assert t._described(pointer) is None
+    with stf.context(machine=host) as other, other.task(other.logical_data_zeros((2,)).rw()) as t:
+        assert t._described(pointer) is None
+
+
+def test_maker_that_raises_leaves_nothing(ctx, two):
+    def refuse(view):
+        raise KeyError(view.ptr)
+
+    with ctx.task(two[0].rw()) as t:
+        for _ in range(2):
+            with pytest.raises(KeyError):
+                t._described(refuse)
+        assert t._described(pointer)[0][0] == t.get_arg(0)
+
+
+def test_task_does_not_end_while_it_is_described(ctx, two):
+    with ctx.task(two[0].rw()) as t:
+        with pytest.raises(stf.UsageError, match="arrays are being made"):
+            t._described(lambda _: t.end())
+        t._described(pointer)
+    with pytest.raises(stf.UsageError):
+        t._described(pointer)
+
+
+def test_number_of_kept_descriptions_has_a_limit(ctx, two):
+    class Kept:
+        pass
+
+    def make(number, view):
+        made = Kept()
+        made.number = number
+        return made
+
+    made = []
+    for number in range(100):
+        with ctx.task(two[0].rw()) as t:
+            (found,) = t._described(functools.partial(make, number))
+            assert found.number == number
+            made.append(weakref.ref(found))
+            del found
+        gc.collect()
+        assert sum(each() is not None for each in made) <= 16
+
+
+def test_submitted_function_finds_the_same(ctx, gpu_torch, two):
+    for _ in range(TASKS):
+        ctx.submit(lambda _: tensor_arguments(stf.current_task()), two[0].rw())
+    assert len(gpu_torch.tensors) == 1
