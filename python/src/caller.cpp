@@ -53,6 +53,20 @@ int instruction_of(PyFrameObject* frame) {
 #endif
 }
 
+// A new reference, or null.
+PyFrameObject* caller_of(PyFrameObject* frame) {
+#if defined(Py_LIMITED_API)
+  static PyObject* const name = PyUnicode_InternFromString("f_back");
+  PyObject* const value = PyObject_GetAttr(reinterpret_cast<PyObject*>(frame), name);
+  if (value == nullptr) throw nb::python_error();
+  if (value != Py_None) return reinterpret_cast<PyFrameObject*>(value);
+  Py_DECREF(value);
+  return nullptr;
+#else
+  return PyFrame_GetBack(frame);
+#endif
+}
+
 void fill(line_entry& entry, PyFrameObject* frame, PyObject* code, int instruction) {
   const nb::object file = nb::handle(code).attr("co_filename");
   const std::string_view name = nb::cast<nb::str>(file).c_str();
@@ -86,9 +100,7 @@ source_site caller_site() noexcept {
       const nb::object keep = nb::steal(reinterpret_cast<PyObject*>(frame));
       const line_entry& entry = line_of(frame);
       if (!entry.ours) return entry.site;
-      const nb::object back = keep.attr("f_back");
-      frame = back.is_none() ? nullptr
-                             : reinterpret_cast<PyFrameObject*>(nb::object(back).release().ptr());
+      frame = caller_of(frame);
     }
   } catch (...) {
     // A line that cannot be told is no reason to fail.

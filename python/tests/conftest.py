@@ -121,3 +121,25 @@ def run_clean(run_python):
         return done.stdout
 
     return run
+
+
+@pytest.fixture
+def calls_of():
+    """Names of the functions of a module that a call ends up in: what an adapter costs."""
+
+    def calls_of(module, call):
+        found = []
+
+        def note(frame, event, _):
+            name = frame.f_code.co_name
+            if event == "call" and frame.f_code.co_filename == module.__file__ and name[0] != "<":
+                found.append(name)
+
+        sys.setprofile(note)
+        try:
+            call()
+        finally:
+            sys.setprofile(None)
+        return found
+
+    return calls_of

@@ -35,7 +35,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-    from typing import Any
+    from typing import Any, NoReturn
 
     import millstream
 
@@ -256,40 +256,46 @@ class _configured_kernel:
         """Launches the kernel as a task; its positional deps become arrays."""
         kernel, dep = self._kernel, _dep_class()
         deps = [each for each in args if isinstance(each, dep)]
-        ctx = self._context_of(deps) if self._ctx is None else self._ctx
+        ctx = self._ctx
+        if ctx is None:
+            ctx = deps[0].get_ld().borrow_ctx_handle() if deps else self._refuse()
         compiled = kernel._compiled or kernel._get_compiled_kernel()
         parts = deps if self._place is None else [self._place, *deps]
         with ctx.task(*parts, symbol=kernel.__name__) as task:
-            arrays = _arrays_of(task)
+            arrays = task._described(_to_array)
+            if arrays is None:
+                arrays = _arrays_of(task)
             if len(arrays) < len(deps):  # a token, which is refused here
                 arrays = tuple([_to_array(task.get_arg_cai(i)) for i in range(len(deps))])
             if len(args) > len(deps):
                 left = iter(arrays)
                 arrays = tuple([next(left) if isinstance(each, dep) else each for each in args])
-            self._launch(compiled, task, arrays, options)
+            stream, device = task._where()
+            if device is None:
+                self._launch_in_simulator(compiled, arrays, options)
+                return
+            launch = kernel._launchers.get((self._grid, self._block, stream))
+            if launch is None:
+                launch = self._configure(compiled, stream)
+            launch(*arrays, **options)
 
-    def _context_of(self, deps: list[Any]) -> Any:
-        if deps:
-            return deps[0].get_ld().borrow_ctx_handle()
+    def _refuse(self) -> NoReturn:
         raise InvalidTypeError(
             f"No STF context could be inferred for kernel '{self._kernel.__name__}': it got no "
             "dep; pass one such as data.read(), or write kernel[grid, block, None, context]"
         )
 
-    def _launch(
-        self, compiled: Any, task: Any, values: tuple[Any, ...], options: dict[str, Any]
+    def _configure(self, compiled: Any, stream: Any) -> Any:
+        launch = compiled[self._grid, self._block, external_stream(stream)]
+        launchers = self._kernel._launchers
+        if len(launchers) >= _MOST_LAUNCHERS:
+            launchers.clear()
+        launchers[self._grid, self._block, stream] = launch
+        return launch
+
+    def _launch_in_simulator(
+        self, compiled: Any, values: tuple[Any, ...], options: dict[str, Any]
     ) -> None:
-        stream, device = task._where()
-        if device is not None:
-            launchers, key = self._kernel._launchers, (self._grid, self._block, stream)
-            launch = launchers.get(key)
-            if launch is None:
-                launch = compiled[self._grid, self._block, external_stream(stream)]
-                if len(launchers) >= _MOST_LAUNCHERS:
-                    launchers.clear()
-                launchers[key] = launch
-            launch(*values, **options)
-            return
         # The number of a queue of a host machine is no stream for Numba. The simulator keeps the
         # grid of the kernel that is running in a variable of its module.
         with _one_launch:

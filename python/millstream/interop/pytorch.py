@@ -217,8 +217,12 @@ def _tensors_of(torch: Any, task: Any) -> tuple[Any, ...] | None:
     """A tuple with a tensor for each dependency but tokens, or None where there are none."""
     described = getattr(task, "_described", None)
     known = None if described is None else described(_describe)
-    if known is not None:
-        return tuple([each.detach() for each in known]) or None
+    if known is None:
+        return _new_tensors(torch, task)
+    return tuple([each.detach() for each in known]) or None
+
+
+def _new_tensors(torch: Any, task: Any) -> tuple[Any, ...] | None:
     capsules = getattr(task, "_capsules", None)
     found = None if capsules is None else capsules()
     if found is not None:
@@ -276,7 +280,11 @@ class pytorch_task:
             if switch is not None:
                 self._before = switch.enter(())
                 self._switch = switch
-            return _tensors_of(torch, task)
+            ask = getattr(task, "_described", None)
+            known = None if ask is None else ask(_describe)
+            if known is None:
+                return _new_tensors(torch, task)
+            return tuple([each.detach() for each in known]) or None
         except BaseException as failure:
             self._leave_stream_quietly()
             fail_task(task, type(failure), failure, failure.__traceback__)

@@ -279,3 +279,21 @@ def test_submitted_function_finds_the_same(ctx, gpu_torch, two):
     for _ in range(TASKS):
         ctx.submit(lambda _: tensor_arguments(stf.current_task()), two[0].rw())
     assert len(gpu_torch.tensors) == 1
+
+
+# --- what a block and a launch call in steady state
+
+
+def test_number_of_calls_of_a_launch(ctx, gpu_numba, two, monkeypatch, calls_of):
+    @jit
+    def kernel(_):
+        pass
+
+    monkeypatch.setattr(kernel, "_compiled", Compiled())
+
+    def launch():
+        kernel[1, 1](two[0].rw())
+        stf.synchronize(ctx.fence())
+
+    launch()
+    assert calls_of(numba, launch) == ["__getitem__", "__init__", "__call__"]

@@ -49,25 +49,3 @@ def kernel_ctx(host, numba_cuda):
     """A context on the GPU if there is one, else on the host machine."""
     with stf.context(machine=stf.machine("cuda") if ON_GPU else host) as context:
         yield context
-
-
-@pytest.fixture
-def calls_of():
-    """Names of the functions of a module that a call ends up in: what an adapter costs."""
-
-    def calls_of(module, call):
-        found = []
-
-        def note(frame, event, _):
-            name = frame.f_code.co_name
-            if event == "call" and frame.f_code.co_filename == module.__file__ and name[0] != "<":
-                found.append(name)
-
-        sys.setprofile(note)
-        try:
-            call()
-        finally:
-            sys.setprofile(None)
-        return found
-
-    return calls_of

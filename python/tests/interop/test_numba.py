@@ -279,7 +279,7 @@ def test_number_of_calls_of_a_block_and_of_a_launch(host_ctx, monkeypatch, calls
     ]  # fmt: skip
     kernel[1, 1](x.rw())
     assert calls_of(adapter, lambda: kernel[1, 1](x.rw())) == [
-        "__getitem__", "__init__", "__call__", "_context_of", "_arrays_of", *array, "_launch",
+        "__getitem__", "__init__", "__call__", "_arrays_of", *array, "_launch_in_simulator",
     ]  # fmt: skip
 
 

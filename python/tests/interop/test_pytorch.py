@@ -102,7 +102,7 @@ def test_number_of_calls_of_a_block(host_ctx, torch, calls_of):
 
     block()
     assert calls_of(pytorch, block) == [
-        "__init__", "__enter__", "_import_torch", "_find_switch", "_tensors_of", "__exit__"
+        "__init__", "__enter__", "_import_torch", "_find_switch", "_new_tensors", "__exit__"
     ]  # fmt: skip
 
 
