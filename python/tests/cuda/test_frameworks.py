@@ -57,6 +57,22 @@ def test_torch_takes_views_in_a_with_body(ctx, torch, x, doubled):
     assert ctx.wait(x).tolist() == doubled
 
 
+def test_torch_tensor_of_one_block_is_not_that_of_the_next(ctx, torch):
+    y = ctx.logical_data(np.ones((4, 6), np.float32))
+    with torch.inference_mode(), pytorch_task(ctx, y.rw()) as (tensor,):
+        tensor += 1
+        tensor.t_()
+    for _ in range(2):
+        with pytorch_task(ctx, y.rw()) as (tensor,):
+            assert (tuple(tensor.shape), tensor.stride()) == ((4, 6), (6, 1))
+            assert not tensor.requires_grad
+            weight = torch.ones((4, 6), device="cuda", requires_grad=True)
+            (weight * tensor).sum().backward()
+            tensor.copy_(weight.grad)
+            tensor.requires_grad_()
+    assert ctx.wait(y).tolist() == [[2] * 6] * 4
+
+
 def test_torch_takes_views_that_are_only_read(ctx, torch, x):
     y = ctx.logical_data_empty((COUNT,), np.float32)
 

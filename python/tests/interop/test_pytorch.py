@@ -160,6 +160,45 @@ def test_inference_mode_of_one_block_is_not_seen_by_the_next(host_ctx, torch):
         assert weight.grad.tolist() == [2] * 4
 
 
+# What a task on a GPU keeps, here over memory of the host.
+def test_kept_tensor_shows_nothing_of_earlier_blocks(torch):
+    memory, kept = torch.ones(4, 4), []
+
+    def described(make):
+        if not kept:
+            view = types.SimpleNamespace(_capsule=lambda: torch.utils.dlpack.to_dlpack(memory))
+            kept.append(make(view))
+        return tuple(kept)
+
+    task = types.SimpleNamespace(_described=described)
+    with torch.inference_mode():
+        tensor = tensor_arguments(task)
+        tensor += 1
+        tensor.t_()
+    tensor = tensor_arguments(task)
+    tensor.resize_(2, 3)
+    tensor.requires_grad_()
+    tensor.mark = 1
+    tensor = tensor_arguments(task)
+    assert (tuple(tensor.shape), tensor.stride()) == ((4, 4), (4, 1))
+    assert not tensor.requires_grad
+    assert not hasattr(tensor, "mark")
+    assert tensor.data_ptr() == memory.data_ptr()
+    weight = torch.ones(4, 4, requires_grad=True)
+    (weight * tensor).sum().backward()
+    assert weight.grad.tolist() == [[2] * 4] * 4
+
+
+def test_backward_refuses_what_a_later_task_has_overwritten(torch):
+    base = torch.ones(4)
+    task = types.SimpleNamespace(_described=lambda _: (base,))
+    weight = torch.ones(4, requires_grad=True)
+    loss = (weight * tensor_arguments(task)).sum()
+    tensor_arguments(task).mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
 def test_block_that_raises_fails_the_task(host_ctx, torch):
     lx = host_ctx.logical_data(np.ones(4))
     with pytest.raises(ZeroDivisionError), pytorch_task(host_ctx, lx.rw()):
