@@ -141,7 +141,12 @@ class context : public std::enable_shared_from_this<context> {
     std::exception_ptr why;
     bool reported = false;
   };
-  [[nodiscard]] unrecorded end_body(lock& held, const plan& of, bool failed);
+  /// What it raised itself, if so; `known` = its caller has that already.
+  struct body_failure {
+    std::exception_ptr why;
+    bool known = false;
+  };
+  [[nodiscard]] unrecorded end_body(lock& held, const plan& of, const body_failure& own);
   /// Before something is recorded that is no body: blocks while a body of another thread is
   /// captured into the same graph. True if it blocked. Unlocks meanwhile. Throws as
   /// wait_for_open_tasks.
@@ -256,7 +261,7 @@ class context : public std::enable_shared_from_this<context> {
   /// Whether nothing but what its body issues is recorded for the task.
   [[nodiscard]] bool records_body_only(const plan& of) const noexcept;
   [[nodiscard]] unrecorded lose_body(const lock& held, const plan& of, const error& broken,
-                                     bool beside);
+                                     bool beside, const body_failure& own);
   [[nodiscard]] bool is_recorder_busy() const noexcept {
     return lanes_.recording() != nullptr && lanes_.recording()->is_busy();
   }
@@ -264,7 +269,8 @@ class context : public std::enable_shared_from_this<context> {
   void await_postponed(lock& held);
   void drop_postponed(std::vector<std::shared_ptr<void>>& dropped);
   void launch_stage(lock& held);
-  void lose_stage(const lock& held, const std::exception_ptr& cause, const std::string& task);
+  void lose_stage(const lock& held, const std::exception_ptr& cause, const std::string& task,
+                  bool known = false);
   [[nodiscard]] recording_stats recording_counts() const;
   [[nodiscard]] bool is_lost_with_stage(const data& what) const noexcept;
   void drop_ended_stages(lock& held);

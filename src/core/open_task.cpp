@@ -197,10 +197,9 @@ void open_task::open_skipped() {
 }
 
 void open_task::finish(context::lock& held, std::exception_ptr failed, bool known) {
-  if (context::unrecorded lost = in_->end_body(held, plan_, failed != nullptr);
-      lost.why && !failed) {
-    failed = std::move(lost.why);
-    known = lost.reported;
+  if (context::unrecorded lost = in_->end_body(held, plan_, {failed, known}); lost.why) {
+    if (!failed) failed = std::move(lost.why);
+    known = known || lost.reported;
   }
   in_->publish(held, plan_, ended_at(held));
   const outcome how = failed ? outcome::failed : outcome::done;

@@ -123,7 +123,7 @@ bool context::await_recorder(lock& held, const plan& of) {
 
 // A body that cannot be recorded spoils the graph, and with it the stage; one beside it only
 // itself.
-context::unrecorded context::end_body(lock& held, const plan& of, bool failed) {
+context::unrecorded context::end_body(lock& held, const plan& of, const body_failure& own) {
   if (is_stale(of)) {
     return {std::make_exception_ptr(
                 error(errc::device, base::cat("the recording that ", of.full_name(),
@@ -134,26 +134,27 @@ context::unrecorded context::end_body(lock& held, const plan& of, bool failed) {
   const bool beside = lanes_.recording()->is_beside(of.lane);
   try {
     lanes_.recording()->end_body(of.lane);
-    if (failed) lanes_.recording()->release_streams();
+    if (own.why) lanes_.recording()->release_streams();
     if (!beside) return {};
     await_recorder(held, of);
-    if (is_stale(of)) return end_body(held, of, failed);
+    if (is_stale(of)) return end_body(held, of, own);
     lanes_.recording()->join_body(of.lane);
     return {};
   } catch (const error& broken) {
-    return lose_body(held, of, broken, beside);
+    return lose_body(held, of, broken, beside, own);
   }
 }
 
+// What the body raised itself, most likely because of that, is told alone.
 context::unrecorded context::lose_body(const lock& held, const plan& of, const error& broken,
-                                       bool beside) {
+                                       bool beside, const body_failure& own) {
   const auto named = std::make_exception_ptr(
       error(broken.code(), base::cat(of.full_name(), " could not be recorded: ", broken.what(),
                                      "; make such calls before the task, or submit it to an "
                                      "immediate context")));
   if (beside) return {named, false};
   lanes_.give_up_stage();
-  lose_stage(held, named, of.name());
+  lose_stage(held, own.why ? own.why : named, of.name(), own.known);
   return {named, true};
 }
 
@@ -283,13 +284,13 @@ void context::launch_stage(lock& held) {
 
 // Everything that the stage was to write is poisoned.
 void context::lose_stage(const lock& held, const std::exception_ptr& cause,
-                         const std::string& task) {
+                         const std::string& task, bool known) {
   std::string names;
   for (const data* each : all_data_) {
     if (is_lost_with_stage(*each)) names += base::cat(names.empty() ? "" : ", ", each->name());
   }
   failed_task* const because =
-      failures_.add(cause, last_task_, task, std::move(names), {}, /*known=*/false);
+      failures_.add(cause, last_task_, task, std::move(names), {}, known);
   for (data* each : all_data_) {
     if (is_lost_with_stage(*each)) each->poison.add(each->version, because);
   }

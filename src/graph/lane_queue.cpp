@@ -6,10 +6,33 @@
 
 namespace millstream::graph {
 
-void make_unique(backend::node_list& nodes) {
-  if (nodes.size() < 2) return;
-  std::sort(nodes.begin(), nodes.end());
-  const auto* const end = std::unique(nodes.begin(), nodes.end());
+namespace {
+
+// Fewer are compared one by one.
+constexpr std::size_t many = 16;
+
+void make_many_unique(backend::node_list& nodes, std::vector<placed_node>& scratch) {
+  scratch.clear();
+  for (const backend::graph_node each : nodes)
+    scratch.push_back({each, scratch.size()});
+  std::sort(scratch.begin(), scratch.end());
+  const auto is_same = [](const placed_node& a, const placed_node& b) { return a.node == b.node; };
+  scratch.erase(std::unique(scratch.begin(), scratch.end(), is_same), scratch.end());
+  std::sort(scratch.begin(), scratch.end(),
+            [](const placed_node& a, const placed_node& b) { return a.place < b.place; });
+  nodes.clear();
+  for (const placed_node& each : scratch)
+    nodes.push_back(each.node);
+}
+
+}  // namespace
+
+void make_unique(backend::node_list& nodes, std::vector<placed_node>& scratch) {
+  if (nodes.size() > many) return make_many_unique(nodes, scratch);
+  auto* end = nodes.begin();
+  for (const backend::graph_node each : nodes) {
+    if (std::find(nodes.begin(), end, each) == end) *end++ = each;
+  }
   nodes.resize(static_cast<std::size_t>(end - nodes.begin()));
 }
 
@@ -18,7 +41,7 @@ backend::node_span lane_queue::predecessors() {
   after.clear();
   after.append({lane_->ends.begin(), lane_->ends.size()});
   after.append({lane_->before.begin(), lane_->before.size()});
-  make_unique(after);
+  make_unique(after, into_.sorted);
   return {after.begin(), after.size()};
 }
 

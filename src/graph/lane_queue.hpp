@@ -2,6 +2,7 @@
 /// The queue of a recorded lane: each operation becomes a node.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <vector>
 
@@ -22,12 +23,20 @@ struct recorded_lane {
   backend::node_list before;           ///< what its next operation waits for besides
 };
 
+/// A node in a list, for sorting.
+struct placed_node {
+  backend::graph_node node;
+  std::size_t place;
+  friend auto operator<=>(const placed_node&, const placed_node&) = default;
+};
+
 /// What all lanes of a stage share: the graph, and a hash of its shape.
 struct drawing {
   backend::graph* graph = nullptr;
   std::uint64_t hash = 0;
   std::vector<backend::job*> jobs;
-  backend::node_list after;  // keeps its room from node to node
+  backend::node_list after;         // keeps its room from node to node
+  std::vector<placed_node> sorted;  // likewise
 
   void mix(std::uint64_t value) noexcept {
     hash = (hash ^ value) * 0x9e3779b97f4a7c15U;
@@ -65,7 +74,8 @@ class lane_queue final : public backend::queue {
   std::uint64_t handle_ = 0;
 };
 
-/// Makes the nodes in the list unique; the order is not kept.
-void make_unique(backend::node_list& nodes);
+/// Leaves out what was there before. The order is kept: the driver updates an executable only by a
+/// graph whose edges were named in the same order, and the names of nodes have none.
+void make_unique(backend::node_list& nodes, std::vector<placed_node>& scratch);
 
 }  // namespace millstream::graph

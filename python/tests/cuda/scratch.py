@@ -39,14 +39,12 @@ def forget_highest(driver, device=0):
 
 
 def in_use(driver):
-    """Bytes of device 0 that are taken; on a GPU with what the driver's pools keep."""
+    """Bytes of device 0 that are taken; on a GPU, which other processes use, those of graphs."""
     driver.call("cuCtxSynchronize")  # what was to be freed is
     if driver.is_look_alike:
         driver.library.fake_cuda_used_bytes.restype = word
         return driver.library.fake_cuda_used_bytes(0)
-    unused, total = ctypes.c_size_t(), ctypes.c_size_t()
-    driver.call("cuMemGetInfo_v2", ctypes.byref(unused), ctypes.byref(total))
-    return total.value - unused.value
+    return of_graphs(driver, RESERVED)
 
 
 def is_captured(driver, stream):

@@ -44,9 +44,20 @@ std::vector<node_ptr> nodes_of(call& in, const graph_state& owner, const graph_n
   return found;
 }
 
+namespace {
+
+// The names of a driver's nodes say nothing of their order.
+graph_node name_of_node(call& in) {
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15U;
+  const auto number = reinterpret_cast<std::uint64_t>(in.new_handle<graph_node>());
+  return reinterpret_cast<graph_node>(number * odd);
+}
+
+}  // namespace
+
 node_ptr add_node(call& in, graph_state& to, node_work work, std::vector<node_ptr> after) {
   const auto made = std::make_shared<node_state>();
-  made->handle = in.new_handle<graph_node>();
+  made->handle = name_of_node(in);
   made->owner = to.handle;
   made->work = std::move(work);
   made->after = std::move(after);
