@@ -73,7 +73,10 @@ def test_example_on_a_gpu(name, tmp_path):
         pytest.skip("needs a GPU")
     for module in GPU_NEEDS[name]:
         pytest.importorskip(module)
-    done = run(name, tmp_path, MILLSTREAM_MACHINE="cuda")
+    tests = pathlib.Path(__file__).resolve().parent
+    (tmp_path / "sitecustomize.py").write_text("import numba_names\n\nnumba_names.add()\n")
+    path = os.pathsep.join([str(tmp_path), str(tests), os.environ.get("PYTHONPATH", "")])
+    done = run(name, tmp_path, MILLSTREAM_MACHINE="cuda", PYTHONPATH=path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1].startswith(SAYS[name])
 
