@@ -73,6 +73,7 @@ graph::graph(std::shared_ptr<device_state> on, abi::graph raw, owner whose)
 graph::~graph() {
   if (base::forked_child() || of_ == owner::caller) return;
   bodies_.abandon();
+  if (bodies_.is_graph_gone()) return;
   const relaxed_capture allowed(on_->api());
   on_->api()->cuGraphDestroy(raw_);
 }
@@ -198,7 +199,8 @@ status graph::release_queues() {
 }
 
 std::size_t graph::node_count() const noexcept {
-  const bool may_ask = !base::forked_child() && on_->machine().bits.has(capability::graphs);
+  const bool may_ask = !base::forked_child() && !bodies_.is_graph_gone() &&
+                       on_->machine().bits.has(capability::graphs);
   return may_ask ? count_nodes(on_->api(), raw_) : 0;
 }
 
@@ -225,6 +227,7 @@ result<std::string> graph::dot() const {
   if (!on_->machine().bits.has(capability::graphs)) {
     return missing(on_->who(), "draw graphs", capability::graphs);
   }
+  if (bodies_.is_graph_gone()) return guarded(on_->who(), [&] { return bodies_.failure(); });
   return guarded(on_->who(), [&]() -> result<std::string> {
     const passing_file file;
     if (!file.is_there()) {

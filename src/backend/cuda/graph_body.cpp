@@ -253,6 +253,10 @@ abi::result body_recorder::end_capture() noexcept {
                        now != abi::capture_status::none;
   // Refused for a reason that has nothing to do with the capture: no stream may stay in it.
   if (is_left) api->cuStreamEndCapture(ending.raw, &into);
+  // Asked at once, since the name may come again for another graph.
+  std::size_t count = 0;
+  is_graph_gone_ = answer != abi::result::success &&
+                   api->cuGraphGetNodes(into_, nullptr, &count) != abi::result::success;
   for (stream* each : members_)
     each->capture_ended();
   members_.clear();

@@ -52,6 +52,8 @@ class body_recorder {
 
   [[nodiscard]] bool is_open() const noexcept { return !bodies_.empty(); }
   [[nodiscard]] bool is_recording() const noexcept { return origin_ != nullptr; }
+  /// The driver destroyed the graph, as it does when a capture into it fails.
+  [[nodiscard]] bool is_graph_gone() const noexcept { return is_graph_gone_; }
   /// Not ok once a recording failed, with the reason.
   [[nodiscard]] status failure() const;
   void note_failure(const status& why);
@@ -72,6 +74,7 @@ class body_recorder {
   stream* origin_ = nullptr;  // null while nothing is recorded
   std::thread::id thread_;
   bool keeps_ = false;
+  bool is_graph_gone_ = false;
   std::vector<stream*> bodies_;   // open ones
   std::vector<stream*> members_;  // of the capture
   std::shared_ptr<raw_event> fork_;

@@ -266,7 +266,7 @@ result cuStreamEndCapture(call& in, stream on, graph* captured) {
   const graph_ptr into = ending->into;
   end(in.all, *ending);
   const bool good = may_end && joined && !ending->invalid;
-  if (!good && ending->graph_is_new) destroy_graph(in, into);
+  if (!good) destroy_graph(in, into);  // a graph of the caller, too, as an H200 did
   require(may_end, result::stream_capture_wrong_thread);
   refuse_spoilt(*ending);
   require(joined, result::stream_capture_unjoined);

@@ -257,6 +257,21 @@ TEST_F(GraphBody, ABranchThatWasNotJoinedIsFoundWhenKeptQueuesAreReleased) {
   expect_broken("was not joined");
 }
 
+TEST_F(GraphBody, AGraphThatAFailedCaptureTookAlongIsNotTouchedAgain) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
+  const queue_ptr branch = make_queue();
+  ok(graph_->begin_body(*queue_, {}));
+  ok(branch->wait(*mark(*queue_)));
+  launch_fill(*branch, word(0), 1);
+  node_list last;
+  EXPECT_EQ(graph_->end_body(*queue_, last).code(), errc::usage);
+  control.clear_counts();
+  EXPECT_EQ(graph_->node_count(), 0U);
+  EXPECT_EQ(graph_->dot().why().code(), errc::usage);
+  graph_.reset();
+  EXPECT_EQ(control.count("cuGraphDestroy") + control.count("cuGraphGetNodes"), 0U);
+}
+
 TEST_F(GraphBody, ABranchThatWasJoinedIsFineThoughItsQueueIsKept) {
   const queue_ptr branch = make_queue();
   graph_->keep_queues();

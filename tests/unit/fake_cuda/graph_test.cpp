@@ -17,7 +17,10 @@ class Graph : public DriverTest {
   graph make_graph() {
     graph made = nullptr;
     OK(call.cuGraphCreate(&made, 0));
-    finally([this, made] { call.cuGraphDestroy(made); });
+    finally([this, made] {
+      std::size_t count = 0;  // a capture that failed took it along
+      if (call.cuGraphGetNodes(made, nullptr, &count) == result::success) call.cuGraphDestroy(made);
+    });
     return made;
   }
   executable_graph instantiate(graph what) {
