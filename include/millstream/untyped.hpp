@@ -110,7 +110,8 @@ struct body_call {
 
 /// Erased user code. Called at most once, after `keep` any number of times, destroyed exactly once,
 /// with none of the library's locks held: later on the queue's thread where the machine runs
-/// bodies, else before `submit` returns.
+/// bodies, else before `submit` returns; in a recorded context on a GPU, when its stage has run,
+/// and on a stream that is being captured, with the captured graph.
 class MILLSTREAM_API body {
  public:
   body() = default;
@@ -281,7 +282,8 @@ class MILLSTREAM_API shared_resources {
 /// A graph that a context recorded and gave out: see `untyped_context::to_graph`. It owns what its
 /// nodes use, memory, bodies and the user's buffers, until neither it can run any more nor any copy
 /// or executable that was made of it, of whoever made it. Handles share it. Any thread. Two
-/// launches of one graph never overlap. An empty handle throws error(usage) for everything but
+/// launches by `launch` never overlap; copies in other graphs share its memory, so whoever makes
+/// them orders them. An empty handle throws error(usage) for everything but
 /// `operator bool`.
 class MILLSTREAM_API recorded_graph {
  public:
@@ -419,14 +421,15 @@ class MILLSTREAM_API untyped_context {
   void fill(const task_dep& target, std::span<const std::byte> pattern, exec_place place = {},
             std::string_view symbol = {});
 
-  /// A graph that was made elsewhere as one task, which uses the data that `what` declares, where
-  /// they are when it runs. In a recorded context it becomes one node, a copy of the nodes as they
-  /// are now; else it is instantiated, or an executable of the same shape is updated, and launched.
-  /// A native graph (a CUgraph) stays the caller's and may be destroyed after this. Throws before
-  /// anything changed: error(invalid_value) for the host place and for what is no graph of this
-  /// machine, error(unsupported), naming the task, for native handles where there are none and for
-  /// nodes that the machine takes in no part of a recording (memory allocations and frees,
-  /// conditions). Like a kernel task it is skipped if an input is poisoned.
+  /// A graph that was made elsewhere as one task, which uses the data that `what` declares. It does
+  /// so at addresses of its own: declare a datum at the place of the buffer that it uses. In a
+  /// recorded context it becomes one node, a copy of the nodes as they are now; else it is
+  /// instantiated, or an executable of the same shape is updated, and launched. A native graph (a
+  /// CUgraph) stays the caller's and may be destroyed after this. Throws before anything changed:
+  /// error(invalid_value) for the host place and for what is no graph of this machine,
+  /// error(unsupported), naming the task, for native handles where there are none and for nodes
+  /// that the machine takes in no part of a recording (memory allocations and frees, conditions).
+  /// Like a kernel task it is skipped if an input is poisoned.
   void add_graph(const task_spec& what, std::uint64_t native);
   void add_graph(const task_spec& what, const recorded_graph& graph);
   /// Ends a recorded context without launching it: what was recorded, write-backs to the registered

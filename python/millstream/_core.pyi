@@ -534,7 +534,7 @@ def current_task() -> running_task | None:
 
 class recorded_graph:
     """
-    A graph that `context.to_graph` gave. It keeps what its nodes use, memory, functions, arrays, until it is gone and so are all graphs and executables that were made of it, by whomever. Two launches never overlap. Any thread may use it.
+    A graph that `context.to_graph` gave. It keeps what its nodes use, memory, functions, arrays, until it is gone and so are all graphs and executables that were made of it, by whomever. Two launches by `launch` never overlap; copies in other graphs share its memory and are ordered by who makes them. Any thread may use it.
     """
 
     def launch(self, stream: object = None) -> millstream.CudaStream:
@@ -657,7 +657,7 @@ class context:
 
     def add_graph(self, graph: object, *deps: dep, place: millstream.exec_place | None = None, symbol: str | None = None) -> None:
         """
-        A graph that was made elsewhere as one task, which uses the data of `deps` where they are when it runs. `graph`: what `to_graph` gave, or a CUgraph, as an int or as an object that has one (of cuda.core, cuda.bindings, or a torch.cuda.CUDAGraph that keeps its graph). With `use_graph` it becomes one node, a copy of the graph as it is now; else it is instantiated, or an executable of the same shape is updated, and launched. The graph stays the caller's, and a handle may be destroyed after this; an object is kept until the context is finalized. TypeError for other objects, ValueError for the host place and for what is no graph of this machine, UnsupportedError (a RuntimeError), naming the task, for handles on host machines and for nodes that no recording takes (allocations, frees, conditions).
+        A graph that was made elsewhere as one task, which uses the data of `deps`. It does so at addresses of its own, so declare each at the place of its buffer, a NumPy array as `data.rw(data_place.host())`. `graph`: what `to_graph` gave, or a CUgraph, as an int or as an object that has one (of cuda.core, cuda.bindings, or a torch.cuda.CUDAGraph that keeps its graph). With `use_graph` it becomes one node, a copy of the graph as it is now; else it is instantiated, or an executable of the same shape is updated, and launched. The graph stays the caller's, and a handle may be destroyed after this; an object is kept until the context is finalized. TypeError for other objects, ValueError for the host place and for what is no graph of this machine, UnsupportedError (a RuntimeError), naming the task, for handles on host machines and for nodes that no recording takes (allocations, frees, conditions).
         """
 
     def to_graph(self) -> millstream.recorded_graph:

@@ -117,8 +117,10 @@ void bind_graphs(nb::class_<py_context>& context) {
           "symbol"_a = nb::none(),
           nb::sig("def add_graph(self, graph: object, *deps: dep, "
                   "place: millstream.exec_place | None = None, symbol: str | None = None) -> None"),
-          "A graph that was made elsewhere as one task, which uses the data of `deps` where they "
-          "are when it runs. `graph`: what `to_graph` gave, or a CUgraph, as an int or as an "
+          "A graph that was made elsewhere as one task, which uses the data of `deps`. It does so "
+          "at addresses of its own, so declare each at the place of its buffer, a NumPy array as "
+          "`data.rw(data_place.host())`. `graph`: what `to_graph` gave, or a CUgraph, as an int or "
+          "as an "
           "object "
           "that has one (of cuda.core, cuda.bindings, or a torch.cuda.CUDAGraph that keeps its "
           "graph). With `use_graph` it becomes one node, a copy of the graph as it is now; else it "
@@ -145,7 +147,8 @@ void bind_graph(nb::module_& core) {
                        "functions, arrays, "
                        "until it is gone and so are all graphs and executables that were made of "
                        "it, by whomever. Two "
-                       "launches never overlap. Any thread may use it.")
+                       "launches by `launch` never overlap; copies in other graphs share its "
+                       "memory and are ordered by who makes them. Any thread may use it.")
       .def(
           "launch", &launch, "stream"_a = nb::none(),
           nb::sig("def launch(self, stream: object = None) -> millstream.CudaStream"),

@@ -139,6 +139,7 @@ failed_task* open_task::await_inputs(context::lock& held, const completion_set& 
     fill_pointers();
     return nullptr;
   }
+  static_cast<void>(in_->end_body(held, plan_, {}));  // a stage that is lost says so itself
   in_->publish(held, plan_, ended_at(held));
   in_->spoil(held, plan_, *spoiled);
   give_up(held, outcome::skipped);

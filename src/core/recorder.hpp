@@ -52,6 +52,8 @@ class recorder {
   /// Throws if something in the body could not be recorded: then the stage is lost, unless the body
   /// is captured beside it.
   virtual void end_body(lane_index lane) = 0;
+  /// Ends a body of a stage that was lost meanwhile.
+  virtual void drop_body(lane_index lane, std::uint32_t stage) noexcept = 0;
   /// No stream stays captured between bodies, unless one is open now: till the next body begins.
   /// Throws as `end_body`.
   virtual void release_streams() = 0;

@@ -125,6 +125,7 @@ bool context::await_recorder(lock& held, const plan& of) {
 // itself.
 context::unrecorded context::end_body(lock& held, const plan& of, const body_failure& own) {
   if (is_stale(of)) {
+    if (is_body_captured(of)) lanes_.recording()->drop_body(of.lane, of.stage);
     return {std::make_exception_ptr(
                 error(errc::device, base::cat("the recording that ", of.full_name(),
                                               " was a part of was lost before the task ended"))),

@@ -47,7 +47,7 @@ std::unique_ptr<backend::executable_graph> executable_cache::prepare(backend::gr
       ++counts.updates;
       return used;
     }
-    if (updated.code() != errc::unsupported) core::check(std::move(updated));
+    if (updated.code() != errc::unsupported) throw error(updated.code(), updated.text());
     ++counts.refused_updates;
     counts.last_miss = base::cat("the machine refused the update: ", updated.text());
   } else {
@@ -67,7 +67,12 @@ void executable_cache::launch(backend::graph& what, std::uint64_t hash, core::pl
   const shape like{hash, what.node_count(), device};
   auto ready = prepare(what, like, counts);
   core::check(ready->launch(on));
-  give(like, std::move(ready));
+  try {
+    give(like, std::move(ready));
+  } catch (...) {
+    // A policy that throws, or no memory: the launch is on its way, so this is no failure of it.
+    counts.last_miss = "an executable could not be kept: its policy threw, or memory is short";
+  }
 }
 
 // The policy is user code, so it is called without the lock.

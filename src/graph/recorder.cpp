@@ -48,8 +48,10 @@ recorder::~recorder() {
     return;
   }
   give_up();
-  for (body_stream& each : streams_)
+  for (body_stream& each : streams_) {
+    each.beside.reset();
     machine_.give_back(each.place, std::move(each.lease));
+  }
 }
 
 // The graph is instantiated for the device of its first task.
@@ -65,6 +67,7 @@ void recorder::end_stage() noexcept {
   lane_count_ = 0;
   drawing_.jobs.clear();
   drawing_.graph = nullptr;
+  unjoined_.clear();
   next_stream_ = 0;
   for (body_stream& each : streams_) {
     each.last = no_lane;
@@ -122,8 +125,8 @@ backend::node_span recorder::predecessors(core::lane_index lane) noexcept {
 
 // A graph has one user at a time, and an open body uses it without any lock of ours.
 std::thread::id recorder::user() const noexcept {
-  const auto found = std::find_if(streams_.begin(), streams_.end(), [](const body_stream& each) {
-    return each.is_open && each.beside == nullptr;
+  const auto found = std::find_if(streams_.begin(), streams_.end(), [&](const body_stream& each) {
+    return each.is_open && each.stage == stage_ && each.beside == nullptr;
   });
   return found == streams_.end() ? std::thread::id() : found->thread;
 }
@@ -188,6 +191,8 @@ void recorder::begin_body(core::lane_index lane) {
     through.is_kept = true;
   }
   through.is_open = true;
+  through.lane = lane;
+  through.stage = stage_;
   through.thread = std::this_thread::get_id();
   captured.body = captured.used = chosen;
 }
@@ -209,6 +214,14 @@ void recorder::end_body(core::lane_index lane) {
   captured.ends = std::move(last);
   captured.before.clear();
   if (!captured.ends.empty()) through.last = lane - core::first_recorded_lane;
+}
+
+void recorder::drop_body(core::lane_index lane, std::uint32_t stage) noexcept {
+  for (body_stream& each : streams_) {
+    if (!each.is_open || each.lane != lane || each.stage != stage) continue;
+    each.beside.reset();
+    each.is_open = false;
+  }
 }
 
 void recorder::release_streams() {
@@ -269,7 +282,7 @@ bool recorder::await_streams(backend::queue& on) {
   release_streams();
   bool any = false;
   for (body_stream& each : streams_) {
-    if (!std::exchange(each.is_fresh, false)) continue;
+    if (each.is_open || !std::exchange(each.is_fresh, false)) continue;
     core::check(each.lease.queue->record(*each.lease.mark));
     core::check(on.wait(*each.lease.mark));
     any = true;
@@ -282,7 +295,7 @@ void recorder::leave_streams(backend::queue& launches) {
   auto mark = value_of(machine_.take_event());
   core::check(launches.record(*mark));
   for (const body_stream& each : streams_) {
-    if (!each.is_fresh) core::check(each.lease.queue->wait(*mark));
+    if (!each.is_fresh && !each.is_open) core::check(each.lease.queue->wait(*mark));
   }
   machine_.give_back(std::move(mark));
 }
@@ -291,12 +304,16 @@ void recorder::give_up() noexcept {
   if (graph_ == nullptr) return;
   for (backend::job* each : drawing_.jobs)
     each->discard();
-  unjoined_.clear();
   graph_.reset();
   end_stage();
 }
 
 std::string recorder::native_dot() const {
+  if (launched_ == nullptr && is_busy()) {
+    throw error(errc::usage,
+                "native_dot was called while another thread's task is being recorded, and nothing "
+                "was launched yet; call it after fence or finalize");
+  }
   const backend::graph* const shown = launched_ != nullptr ? launched_.get() : graph_.get();
   if (shown == nullptr) return "digraph {\n}\n";
   return value_of(shown->dot());

@@ -36,6 +36,7 @@ class recorder final : public core::recorder {
 
   void begin_body(core::lane_index lane) override;
   void end_body(core::lane_index lane) override;
+  void drop_body(core::lane_index lane, std::uint32_t stage) noexcept override;
   void release_streams() override;
   [[nodiscard]] std::thread::id user() const noexcept override;
   [[nodiscard]] bool is_beside(core::lane_index lane) const noexcept override;
@@ -59,7 +60,9 @@ class recorder final : public core::recorder {
   struct body_stream {
     core::place_index place = 0;
     core::leased_queue lease;
-    bool is_open = false;
+    bool is_open = false;  // for the body of this lane of this stage
+    core::lane_index lane = 0;
+    std::uint32_t stage = 0;
     bool is_kept = false;  // by the graph of the stage
     std::thread::id thread;
     /// Nothing was launched yet since it was leased: whoever had it before may still use it.

@@ -25,7 +25,7 @@ status keep_in(device_state& on, abi::graph by, std::shared_ptr<void> what) {
   const abi::result created = api->cuUserObjectCreate(&made, held.get(), &let_go, 1,
                                                       abi::user_object_flags::no_destructor_sync);
   if (status failed = on.check("keep what a graph uses", created); !failed) return failed;
-  static_cast<void>(held.release());  // the object's now
+  [[maybe_unused]] const auto* const given = held.release();  // the object's now
   const abi::result kept =
       api->cuGraphRetainUserObject(by, made, 1, abi::retain_user_object_flags::move);
   if (kept != abi::result::success) api->cuUserObjectRelease(made, 1);

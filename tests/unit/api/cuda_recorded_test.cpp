@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <semaphore>
 #include <thread>
 
 namespace recorded_test {
@@ -132,6 +133,80 @@ TEST_F(CudaRecorded, ABodyThatSpoilsItsCaptureAndRaisesFailsOnce) {
   EXPECT_THROW(std::rethrow_exception(failures[0].cause), std::runtime_error);
   submit_scale(ctx, ly, 2.0);
   EXPECT_EQ(ctx.wait(ly)(0), 2.0);
+  ctx.finalize();
+}
+
+TEST_F(CudaRecorded, ABodyThatStaysOpenWhileItsStageIsLostEndsLater) {
+  auto ctx = open();
+  std::vector<double> x = all(1.0);
+  std::vector<double> y = all(1.0);
+  std::vector<double> z = all(1.0);
+  const auto lx = ctx.logical_data(x);
+  const auto ly = ctx.logical_data(y);
+  const auto lz = ctx.logical_data(z);
+  ctx.task(lx.rw(), [&](ms::stream, ms::view<double>) {
+    ctx.task(ly.rw(), [&](ms::stream s, ms::view<double>) { api.cuStreamSynchronize(raw(s)); });
+  });
+  EXPECT_FALSE(ctx.take_failures().empty());
+  for (int stage = 0; stage < 2; ++stage) {
+    submit_scale(ctx, lz, 2.0);
+    static_cast<void>(ctx.fence());
+  }
+  std::thread([&] { submit_scale(ctx, lz, 2.0); }).join();
+  EXPECT_EQ(ctx.wait(lz)(0), 8.0);
+  EXPECT_TRUE(ctx.take_failures().empty());
+  ctx.finalize();
+}
+
+TEST_F(CudaRecorded, ABodyBesideThatStaysOpenWhileTheStageIsLostEndsLater) {
+  auto ctx = open();
+  std::vector<double> x = all(1.0);
+  std::vector<double> y = all(1.0);
+  std::vector<double> z = all(1.0);
+  const auto lx = ctx.logical_data(x);
+  const auto ly = ctx.logical_data(y);
+  const auto lz = ctx.logical_data(z);
+  // What has to be copied first would wait for the open body.
+  for (const auto* each : {&lx, &ly, &lz})
+    submit_scale(ctx, *each, 1.0);
+  static_cast<void>(ctx.fence());
+  std::binary_semaphore is_open(0);
+  std::binary_semaphore may_end(0);
+  std::thread other;
+  ctx.task(lx.rw(), [&](ms::stream s, ms::view<double>) {
+    other = std::thread([&] {
+      ctx.task(ly.rw(), [&](ms::stream own, ms::view<double> v) {
+        scale(own, v, 2.0);
+        is_open.release();
+        may_end.acquire();
+      });
+    });
+    is_open.acquire();
+    api.cuStreamSynchronize(raw(s));
+  });
+  may_end.release();
+  other.join();
+  EXPECT_FALSE(ctx.take_failures().empty());
+  for (int stage = 0; stage < 2; ++stage) {
+    submit_scale(ctx, lz, 2.0);
+    EXPECT_EQ(ctx.wait(lz)(0), stage == 0 ? 2.0 : 4.0);
+  }
+  ctx.finalize();
+}
+
+TEST_F(CudaRecorded, APolicyThatThrowsLosesAnExecutableOnly) {
+  ms::shared_resources shared;
+  shared.set_policy([](const ms::executable_info&) -> bool { throw std::runtime_error("no"); });
+  std::vector<double> x = all(1.0);
+  auto ctx = open(shared);
+  const auto lx = ctx.logical_data(x);
+  for (int stage = 0; stage < 3; ++stage) {
+    submit_scale(ctx, lx, 2.0);
+    static_cast<void>(ctx.fence());
+  }
+  EXPECT_EQ(ctx.wait(lx)(0), 8.0);
+  EXPECT_TRUE(ctx.take_failures().empty());
+  EXPECT_EQ(ctx.stats().recording.instantiations, 3U);
   ctx.finalize();
 }
 
