@@ -159,17 +159,17 @@ TEST_F(graph_bodies, AGraphIsNotRecordedWhereNobodyRecords) {
 
 TEST_F(graph_bodies, WhatAQueueKeepsIsTheGraphs) {
   backend::queue& queue = queue_on(0);
-  std::latch gone(1);
+  const auto gone = std::make_shared<std::latch>(1);
   const graph_ptr graph = new_graph();
   node_list last;
   ok(graph->begin_body(queue, {}));
   ok(queue.keep(std::make_shared<end_watch>(gone)));
   ok(graph->end_body(queue, last));
   executable_ptr whole = value(graph->instantiate());
-  EXPECT_FALSE(gone.try_wait());
+  EXPECT_FALSE(gone->try_wait());
   ok(whole->launch(queue));
   finish(queue);
-  EXPECT_FALSE(gone.try_wait());
+  EXPECT_FALSE(gone->try_wait());
 }
 
 TEST_F(graph_body_values, ARecordedGraphIsCarriedOutInItsTurn) {

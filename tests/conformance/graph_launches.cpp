@@ -313,7 +313,7 @@ TEST_F(graph_ends, AMachineClosesWithALaunchInFlight) {
   job_log log;
   auto other = open_machine();
   queue_ptr queue = value(other->at(0).make_queue());
-  std::latch disposed(3);
+  const auto disposed = std::make_shared<std::latch>(3);
   {
     const graph_ptr graph = value(other->at(0).make_graph());
     for (int i = 0; i < 3; ++i) {
@@ -324,7 +324,7 @@ TEST_F(graph_ends, AMachineClosesWithALaunchInFlight) {
   }
   queue.reset();
   other.reset();
-  disposed.wait();
+  disposed->wait();
 }
 
 TEST_F(graph_ends, AForkedChildMayDropWhatItInherited) {

@@ -134,7 +134,7 @@ TEST_F(graphs, AJobIsCalledOncePerLaunch) {
 
 TEST_F(graphs, WhatIsKeptGoesWithTheLastThatMayRun) {
   backend::queue& queue = queue_on(0);
-  std::latch gone(1);
+  const auto gone = std::make_shared<std::latch>(1);
   graph_ptr graph = new_graph();
   ok(graph->keep(std::make_shared<end_watch>(gone)));
   graph_ptr outer = new_graph();
@@ -147,18 +147,18 @@ TEST_F(graphs, WhatIsKeptGoesWithTheLastThatMayRun) {
   inner_whole.reset();
   outer.reset();
   for (int turn = 0; turn < 2; ++turn) {
-    EXPECT_FALSE(gone.try_wait());
+    EXPECT_FALSE(gone->try_wait());
     ok(whole->launch(queue));
     finish(queue);
   }
   whole.reset();
-  gone.wait();  // on a thread of the library's, soon
+  gone->wait();  // on a thread of the library's, soon
 }
 
 TEST_F(graphs, WhatIsKeptGoesWithTheExecutableThatIsUpdated) {
   backend::queue& queue = queue_on(0);
-  std::latch first_gone(1);
-  std::latch second_gone(1);
+  const auto first_gone = std::make_shared<std::latch>(1);
+  const auto second_gone = std::make_shared<std::latch>(1);
   executable_ptr whole;
   {
     const graph_ptr graph = new_graph();
@@ -170,17 +170,17 @@ TEST_F(graphs, WhatIsKeptGoesWithTheExecutableThatIsUpdated) {
     ok(graph->keep(std::make_shared<end_watch>(second_gone)));
     ok(graph->update(*whole));
   }
-  first_gone.wait();
-  EXPECT_FALSE(second_gone.try_wait());
+  first_gone->wait();
+  EXPECT_FALSE(second_gone->try_wait());
   ok(whole->launch(queue));
   finish(queue);
   whole.reset();
-  second_gone.wait();
+  second_gone->wait();
 }
 
 TEST_F(graph_values, WhatIsKeptOutlastsALaunchOnItsWay) {
   backend::queue& queue = queue_on(0);
-  std::latch gone(1);
+  const auto gone = std::make_shared<std::latch>(1);
   std::byte* block = take(0, 100, queue);
   bytes got(100);
   {
@@ -191,11 +191,11 @@ TEST_F(graph_values, WhatIsKeptOutlastsALaunchOnItsWay) {
       static_cast<void>(fill_node(*graph, 0, block, 100, 6));
       ok(value(graph->instantiate())->launch(queue));
     }
-    EXPECT_FALSE(gone.try_wait());
+    EXPECT_FALSE(gone->try_wait());
     hold.open();
   }
   EXPECT_EQ(read(queue, 0, block, 100), bytes(100, std::byte{6}));
-  gone.wait();
+  gone->wait();
 }
 
 // Where graphs have handles, others use them by these.

@@ -59,16 +59,17 @@ struct job_log {
 /// Queues a job that calls `body` and counts in `log`, which outlives it.
 backend::status run_job(backend::queue& on, job_log& log, std::function<void()> body = {});
 
-/// Held by what a job calls: its end tells that the job disposed of itself, whichever way.
+/// Held by what a job calls: its end tells that the job disposed of itself, whichever way. It may
+/// come after the test.
 class end_watch {
  public:
-  explicit end_watch(std::latch& disposed) : disposed_(disposed) {}
-  ~end_watch() { disposed_.count_down(); }
+  explicit end_watch(std::shared_ptr<std::latch> disposed) : disposed_(std::move(disposed)) {}
+  ~end_watch() { disposed_->count_down(); }
   end_watch(const end_watch&) = delete;
   end_watch& operator=(const end_watch&) = delete;
 
  private:
-  std::latch& disposed_;
+  const std::shared_ptr<std::latch> disposed_;
 };
 
 /// A job that does the same and disposes of itself when it is called.

@@ -122,7 +122,7 @@ TEST_F(shutdown, AMachineClosesWithWorkInFlight) {
 
 TEST_F(shutdown_values, AMachineClosesWhileAJobRunsAndOthersWait) {
   job_log log;
-  std::latch disposed(3);
+  const auto disposed = std::make_shared<std::latch>(3);
   auto other = open_machine();
   queue_ptr queue = value(other->host().make_queue());
   for (int i = 0; i < 3; ++i) {
@@ -130,7 +130,7 @@ TEST_F(shutdown_values, AMachineClosesWhileAJobRunsAndOthersWait) {
   }
   queue.reset();
   other.reset();
-  disposed.wait();
+  disposed->wait();
 }
 
 TEST_F(shutdown, OpeningAndClosingManyTimesIsQuiet) {
