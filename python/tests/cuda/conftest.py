@@ -78,3 +78,12 @@ def ctx(machine):
     context = stf.context(machine=machine)
     yield context
     context.finalize()
+
+
+@pytest.fixture
+def stream(driver):
+    """A stream of the test's own."""
+    made = driver.make_stream()
+    yield made
+    driver.synchronize(made)
+    driver.end_stream(made)

@@ -12,14 +12,6 @@ from recording import Recording, run_add, run_fill
 COUNT = 500
 
 
-@pytest.fixture
-def stream(driver):
-    made = driver.make_stream()
-    yield made
-    driver.synchronize(made)
-    driver.end_stream(made)
-
-
 class OfTorch:
     def __init__(self, handle):
         self.given = handle

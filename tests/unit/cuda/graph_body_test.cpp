@@ -31,6 +31,18 @@ class GraphBody : public GraphTest {
     launch_fill(on, to, with);
     return end(on);
   }
+  /// What a body with one launch calls, once there was one before.
+  std::string calls_of_the_second_body() {
+    call.cuCtxSetCurrent(own_);
+    static_cast<void>(body(*queue_, {}, word(0), 1));
+    std::string names;
+    for (const std::string& name : fake_cuda_test::calls_of_this_thread(
+             [&] { static_cast<void>(body(*queue_, {}, word(0), 1)); })) {
+      if (name != "cuCtxGetCurrent") names += name + " ";
+    }
+    call.cuCtxSetCurrent(nullptr);
+    return names;
+  }
   unsigned word_now(std::size_t index) {
     return static_cast<unsigned>(read(*queue_, word(index), 4)[0]);
   }
@@ -197,15 +209,7 @@ TEST_F(GraphBody, ABodyCostsTheSameNumberOfCallsHoweverManyThereAre) {
 
 TEST_F(GraphBody, ABodyAloneIsThreeCallsAndItsLaunch) {
   MILLSTREAM_LOOK_ALIKE_ONLY();
-  call.cuCtxSetCurrent(own_);
-  static_cast<void>(body(*queue_, {}, word(0), 1));
-  std::string names;
-  for (const std::string& name : fake_cuda_test::calls_of_this_thread(
-           [&] { static_cast<void>(body(*queue_, {}, word(0), 1)); })) {
-    if (name != "cuCtxGetCurrent") names += name + " ";
-  }
-  call.cuCtxSetCurrent(nullptr);
-  EXPECT_EQ(names,
+  EXPECT_EQ(calls_of_the_second_body(),
             "cuStreamBeginCaptureToGraph cuStreamIsCapturing cuLaunchKernel "
             "cuStreamGetCaptureInfo cuStreamEndCapture ");
 }
@@ -213,15 +217,7 @@ TEST_F(GraphBody, ABodyAloneIsThreeCallsAndItsLaunch) {
 TEST_F(GraphBody, OnAQueueThatIsKeptItIsTwoCallsAndItsLaunch) {
   MILLSTREAM_LOOK_ALIKE_ONLY();
   graph_->keep_queues();
-  call.cuCtxSetCurrent(own_);
-  static_cast<void>(body(*queue_, {}, word(0), 1));
-  std::string names;
-  for (const std::string& name : fake_cuda_test::calls_of_this_thread(
-           [&] { static_cast<void>(body(*queue_, {}, word(0), 1)); })) {
-    if (name != "cuCtxGetCurrent") names += name + " ";
-  }
-  call.cuCtxSetCurrent(nullptr);
-  EXPECT_EQ(names,
+  EXPECT_EQ(calls_of_the_second_body(),
             "cuStreamUpdateCaptureDependencies cuStreamIsCapturing cuLaunchKernel "
             "cuStreamGetCaptureInfo ");
   ok(graph_->release_queues());
