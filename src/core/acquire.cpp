@@ -142,7 +142,7 @@ void context::attach_instances(plan& of, completion_set& before) {
   for (access& each : of.accesses) {
     data& what = *each.what;
     if (has_bytes(what) && what.find(each.place) == nullptr) {
-      if (auto block = take_launched(each.place, what.bytes)) {
+      if (auto block = take_pooled(each.place, what.bytes, of.exec)) {
         what.instances.push_back(
             {each.place, block->address, block->bytes, std::move(block->ready)});
         each.attached = true;
@@ -178,6 +178,7 @@ bool context::copies_in(const access& of) noexcept {
 void context::keep_behind(const plan& of) {
   if (of.lane == no_lane || is_stale(of)) return;
   const completion end = lanes_.advance(of.lane);
+  note_host_end(of.lane);
   for (const access& each : of.accesses) {
     data& what = *each.what;
     what.readers.add(end);
@@ -296,7 +297,10 @@ void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
   copy_inputs(of, /*shared=*/false);
   if (in_caller) {
     to_wait_for = before;
-    if (moves) to_wait_for.add(lanes_.tail(of.lane));
+    if (moves) {
+      to_wait_for.add(lanes_.tail(of.lane));
+      note_host_end(of.lane);
+    }
   }
   apply_writes(of);
   note_derivation(of);
@@ -374,8 +378,10 @@ void context::wait_for_host_end(lock& held, std::uint64_t seen) {
 // Gives pooled blocks back to the machine and waits until it has them.
 void context::reclaim(lock& held, place_index place) {
   close_stage(held, "a task that has no room");
-  const lane_index order = lanes_.choose(lane_place(place), {});
+  const lane_index order =
+      choose_in_turn(held, lane_place(place), [&] { return pools_.uses(place); });
   if (pools_.trim(place, order) == 0) return;
+  note_host_end(order);
   completion_set freed;
   freed.add(lanes_.tail(order));
   wait_on_host(held, freed, {"waiting for memory", "drop data that are no longer needed"});

@@ -232,6 +232,18 @@ class context : public std::enable_shared_from_this<context> {
   void reclaim(lock& held, place_index place);
   [[noreturn]] void give_up_for_room(const lock& held, const plan& of, const no_room& lack);
   void wait_for_host_end(lock& held, std::uint64_t seen);
+  /// As lane_set::choose, but waits where work is held back; `before()` is asked again then.
+  template <class Before>
+  [[nodiscard]] lane_index choose_in_turn(lock& held, place_index place, const Before& before) {
+    for (;;) {
+      const std::uint64_t ends = on().host_end_count();
+      try {
+        return lanes_.choose(place, before());
+      } catch (const held_back&) {
+        wait_for_host_end(held, ends);
+      }
+    }
+  }
   void note_derivation(const plan& of);
   void keep_derivation(derivation&& noted);
   [[nodiscard]] std::string memory_report(const no_room& lack) const;
@@ -311,8 +323,9 @@ class context : public std::enable_shared_from_this<context> {
   void bring_home(data& shared, completion_set& before);
   void hold_until(data& of, lane_index on_lane);
   void copy_out(lock& held, data& what, void* to);
-  /// A pooled block that no unlaunched recording uses.
-  [[nodiscard]] std::optional<memory_block> take_launched(place_index place, std::size_t bytes);
+  /// A pooled block of `place` for work on `user` that is part of the present stage, or not.
+  [[nodiscard]] std::optional<memory_block> take_pooled(place_index place, std::size_t bytes,
+                                                        place_index user, bool recorded = false);
   [[nodiscard]] memory_block take_block(place_index place, std::size_t bytes, lane_index order);
   [[nodiscard]] std::unique_ptr<backend::event> take_event();
   [[nodiscard]] plan plan_of_wait(const task_dep& dep, const char* reader);

@@ -142,6 +142,13 @@ void lane_set::join_into_caller() {
   advance(0);
 }
 
+completion_set lane_set::tails() const {
+  completion_set all;
+  for (lane_index i = 0; i < lanes_.size(); ++i)
+    all.add(tail(i));
+  return all;
+}
+
 // In turn, but not a parked one: what goes there would wait for host functions
 // it does not need.
 lane_index lane_set::from_pool(place_index place) {
@@ -254,10 +261,8 @@ lane_index lane_set::parked_lane(place_index place) {
 
 lane_index lane_set::choose(place_index place, const completion_set& before) {
   const lane_index newest = newest_tail(place, before);
-  if (place != host_place && !machine_.has(backend::capability::runs_jobs)) {
-    if (parked_ > 0) unpark();
-    if (is_held_up(before)) return parked_lane(place);
-  }
+  if (place != host_place && parked_ > 0) unpark();
+  if (holds_back(place, before)) return parked_lane(place);
   return newest != no_lane ? newest : from_pool(place);
 }
 

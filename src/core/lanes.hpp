@@ -82,6 +82,11 @@ class lane_set {
   /// of a notice cannot be held back, as what it would wait for may wait for it; what it submits
   /// goes to a lane that is parked, which others keep away from.
   [[nodiscard]] lane_index choose(place_index place, const completion_set& before);
+  /// Whether `choose` would hold that work back, or make it go to a lane that is parked.
+  [[nodiscard]] bool holds_back(place_index place, const completion_set& before) const noexcept {
+    return place != host_place && !machine_.has(backend::capability::runs_jobs) &&
+           is_held_up(before);
+  }
   /// The lane of that place whose tail, not ended, is the newest of `before`, or `no_lane`.
   [[nodiscard]] lane_index newest_tail(place_index place, const completion_set& before) const;
 
@@ -139,6 +144,8 @@ class lane_set {
   [[nodiscard]] completion tail(lane_index of) const noexcept {
     return is_recorded_lane(of) ? recorder_->tail(of) : completion{of, lanes_[of]->tail};
   }
+  /// Of all lanes that are not recorded.
+  [[nodiscard]] completion_set tails() const;
   [[nodiscard]] bool is_done(completion what) const noexcept {
     if (what.is_recorded()) what = settled(what);
     if (what.is_past()) return true;

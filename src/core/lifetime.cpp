@@ -436,6 +436,7 @@ void context::keep_behind(const completion_set& uses, std::vector<std::shared_pt
   lanes_.wait(after, uses);
   check(lanes_.queue(after).run(*job));
   lanes_.advance(after);
+  note_host_end(after);
 }
 
 void context::write_back_all(bool guarded) {

@@ -77,6 +77,18 @@ void memory_pools::release(place_pool& pool, memory_block& block, lane_index ord
   pool.pooled_bytes -= block.bytes;
 }
 
+completion_set memory_pools::uses(place_index place) const {
+  completion_set all;
+  for (const place_pool& pool : pools_) {
+    if (pool.place != place) continue;
+    for (const bin& each : pool.bins) {
+      for (const memory_block& block : each.blocks)
+        all.add(block.ready);
+    }
+  }
+  return all;
+}
+
 std::size_t memory_pools::trim(place_index place, lane_index order) {
   place_pool& pool = pool_of(place);
   const std::size_t freed = pool.pooled_bytes;

@@ -37,6 +37,8 @@ class memory_pools {
                                                        lane_index order);
   void give(place_index place, memory_block block);
 
+  /// What `trim` of that place has to come after.
+  [[nodiscard]] completion_set uses(place_index place) const;
   /// Returns every pooled block of the place to the machine, in the order of
   /// `order`; how many bytes that were.
   std::size_t trim(place_index place, lane_index order);

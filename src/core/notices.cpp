@@ -39,12 +39,9 @@ notice_ticket context::notify(std::unique_ptr<notice> told) {
   check_live(held, "done");
   check_not_recorded("done");
   close_stage(held, "done");
-  completion_set all;
-  for (lane_index i = 0; i < lanes_.size(); ++i)
-    all.add(lanes_.tail(i));
   pending_notice fresh;
   fresh.told = std::move(told);
-  return watch(held, all, std::move(fresh));
+  return watch(held, lanes_.tails(), std::move(fresh));
 }
 
 notice_ticket context::fetch(data& what, void* to, std::unique_ptr<notice> told) {
@@ -75,9 +72,10 @@ completion_set context::queue_fetch(data& what, std::uint64_t version, void* to,
   const instance* source = source_of(what, host_place);
   const bool spoiled = what.poison.find(version) != nullptr;
   if (spoiled || source == nullptr || what.bytes == 0 || to == nullptr) return before;
-  const lane_index on_lane = fetch_lane(lane_place(what.memory_of(source->place)), before);
-  lanes_.wait(on_lane, before);
-  lanes_.wait(on_lane, source->ready);
+  completion_set content = before;
+  content.add(source->ready);
+  const lane_index on_lane = fetch_lane(lane_place(what.memory_of(source->place)), content);
+  lanes_.wait(on_lane, content);
   completion_set copied;
   copied.add(copy(what, *source, to, host_place, on_lane, copy_reason::read_back, 0, nullptr));
   what.readers.add(copied);

@@ -45,7 +45,8 @@ void context::acquire_recorded(plan& of) {
 void context::attach_recorded(access& of) {
   data& what = *of.what;
   if (what.token || what.bytes == 0 || what.find(of.place) != nullptr) return;
-  auto block = pools_.take(of.place, what.bytes);
+  auto block = take_pooled(of.place, what.bytes, lane_place(std::max<place_index>(of.place, 0)),
+                           /*recorded=*/true);
   if (!block) {
     auto made = pools_.allocate(of.place, what.bytes, lanes_.choose(lane_place(of.place), {}));
     if (!made) throw_no_room(of, made.take_status());
@@ -73,9 +74,14 @@ void context::order_recorded(access& of, const plan& task) {
   if (const instance* at = what.find(of.place)) of.address = at->address;
 }
 
-std::optional<memory_block> context::take_launched(place_index place, std::size_t bytes) {
+// What used the block before has nothing to do with the work: a stage would have to be launched for
+// it, and work of a device would be held back behind a host function that may take long.
+std::optional<memory_block> context::take_pooled(place_index place, std::size_t bytes,
+                                                 place_index user, bool recorded) {
   auto block = pools_.take(place, bytes);
-  if (!block || lanes_.are_launched(block->ready)) return block;
+  const bool is_free = block && (recorded || lanes_.are_launched(block->ready)) &&
+                       !lanes_.holds_back(user, block->ready);
+  if (!block || is_free) return block;
   pools_.give(place, std::move(*block));
   return {};
 }

@@ -441,7 +441,7 @@ void context::copy_out(lock& held, data& what, void* to) {
 }
 
 memory_block context::take_block(place_index place, std::size_t bytes, lane_index order) {
-  if (auto pooled = take_launched(place, bytes)) return std::move(*pooled);
+  if (auto pooled = take_pooled(place, bytes, lanes_.place_of(order))) return std::move(*pooled);
   auto made = pools_.allocate(place, bytes, order);
   if (!made) check(made.take_status());
   return std::move(made.value());
@@ -470,20 +470,11 @@ std::uint64_t context::fence() {
     return lanes_.queue(0).handle();
   }
   const auto place = static_cast<place_index>(on().driver().current_device());
-  for (;;) {
-    const std::uint64_t ends = on().host_end_count();
-    completion_set all;
-    for (lane_index i = 0; i < lanes_.size(); ++i)
-      all.add(lanes_.tail(i));
-    try {
-      const lane_index joined = lanes_.choose(place, all);
-      lanes_.wait(joined, all);
-      lanes_.advance(joined);  // the waits are what is waited for
-      return lanes_.queue(joined).handle();
-    } catch (const held_back&) {
-      wait_for_host_end(held, ends);
-    }
-  }
+  completion_set all;
+  const lane_index joined = choose_in_turn(held, place, [&] { return all = lanes_.tails(); });
+  lanes_.wait(joined, all);
+  lanes_.advance(joined);  // the waits are what is waited for
+  return lanes_.queue(joined).handle();
 }
 
 void context::synchronize(lane_index on_lane) {

@@ -22,6 +22,13 @@ void* open_blocks() noexcept {
   return nullptr;
 }
 
+std::atomic<int> g_blocked{0};
+
+void* count_block() noexcept {
+  ++g_blocked;
+  return nullptr;
+}
+
 /// A word for each of many host functions, page-locked. Made and freed while nothing runs: freeing
 /// waits for the whole device, and thereby for streams that wait for host functions.
 class word_block {
@@ -181,6 +188,78 @@ TEST_F(EngineHost, ADeviceTaskWaitsInTheEngineForItsHostFunctionAndOthersGoOn) {
   hold.open();
   waiting.join();
   EXPECT_EQ(content<std::uint32_t>(on_, x), 10U);
+  if (cuda_driver().is_fake) {
+    cuda_driver().control.log(0);
+    EXPECT_EQ(streams_told_to_wait(), 0U);
+  }
+  on_.finalize();
+}
+
+// Neither the memory for a small copy to the host nor that of a device task is what a host function
+// still uses that has nothing to do with them.
+TEST_F(EngineHost, MemoryThatAHostFunctionUsesIsNotTakenForOthers) {
+  gate hold;
+  const untyped_data x = on_.make_data(sizeof(std::uint32_t), "x");
+  run(on_, device, {x.write()}, fill_words(4));
+  write_behind(hold, on_.make_data(sizeof(std::uint32_t)), 5);
+  {
+    const untyped_data dropped = on_.make_data(sizeof(std::uint32_t));
+    run(on_, device, {dropped.write()}, fill_words(5));
+    run(
+        on_, exec_place::host(), {dropped.read(data_place::device(0))},
+        [wait = hold.waiter()](const body_call&) { wait(); }, {}, task_kind::host_launch);
+  }
+  if (cuda_driver().is_fake) cuda_driver().control.log(1);
+  EXPECT_EQ(content<std::uint32_t>(on_, x), 4U);
+  const untyped_data y = on_.make_data(sizeof(std::uint32_t), "y");
+  run(on_, device, {y.write()}, fill_words(6));
+  EXPECT_EQ(content<std::uint32_t>(on_, y), 6U);
+  if (cuda_driver().is_fake) {
+    cuda_driver().control.log(0);
+    EXPECT_EQ(streams_told_to_wait(), 0U);
+  }
+  hold.open();
+  on_.finalize();
+}
+
+// The thread of a host queue waits there for the device, whose streams might then wait for that
+// thread.
+TEST_F(EngineHost, AFenceIsHeldBackWhileAnOpenTaskWaitsForADevice) {
+  const word_block words(1);
+  std::atomic_ref<std::uint32_t> is_set(*words.at(0));
+  is_set = 0;
+  const untyped_data y = on_.make_data(sizeof(std::uint32_t));
+  run(on_, device, {y.write()}, [&](const body_call& call) {
+    const on_device_0 here;
+    launch(device_0().kernel("test_spin_until_set"), static_cast<abi::stream>(call.stream),
+           reinterpret_cast<abi::device_pointer>(words.at(0)));
+  });
+  g_blocked = 0;
+  set_blocking_hooks({.enter = count_block, .leave = nullptr, .interrupted = nullptr});
+  if (cuda_driver().is_fake) cuda_driver().control.log(1);
+  std::thread opening([&] {
+    untyped_task task(on_);
+    task.set_place(exec_place::host());
+    task.add_dep(y.write());
+    task.start();
+    task.end();
+  });
+  const auto await_blocked = [](int threads, const std::atomic<bool>& or_this) {
+    while (g_blocked < threads && !or_this)
+      std::this_thread::yield();
+  };
+  std::atomic<bool> fenced{false};
+  await_blocked(1, fenced);
+  std::thread fencing([&] {
+    (void)on_.fence();
+    fenced = true;
+  });
+  await_blocked(2, fenced);
+  EXPECT_FALSE(fenced);
+  is_set = 1;
+  opening.join();
+  fencing.join();
+  set_blocking_hooks({});
   if (cuda_driver().is_fake) {
     cuda_driver().control.log(0);
     EXPECT_EQ(streams_told_to_wait(), 0U);
