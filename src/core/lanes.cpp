@@ -193,10 +193,11 @@ bool lane_set::is_unfinished(lane_index host, std::uint64_t up_to) const noexcep
   return std::min(up_to, in.last_job) > ended;
 }
 
-// Whether work behind this position waits for a host function.
+// Whether work behind this position waits for a host function. What the present stage waits for is
+// looked at when it is launched.
 bool lane_set::is_held_up(completion what) const noexcept {
   what = settled(what);
-  if (is_done(what)) return false;
+  if (what.is_recorded() || is_done(what)) return false;
   return is_unfinished(what.lane, what.sequence) || has_waits(what.lane);
 }
 

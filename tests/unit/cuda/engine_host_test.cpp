@@ -222,6 +222,27 @@ TEST_F(EngineHost, MemoryThatAHostFunctionUsesIsNotTakenForOthers) {
   on_.finalize();
 }
 
+TEST_F(EngineHost, MemoryIsTakenInARecordingBesideAHostFunction) {
+  gate hold;
+  context_options options;
+  options.on = machine({.name = "cuda", .devices = 1, .seed = {}});
+  options.use_graph = true;
+  untyped_context recorded(std::move(options));
+  const untyped_data x = recorded.make_data(sizeof(std::uint32_t));
+  run(
+      recorded, exec_place::host(), {x.write()},
+      [wait = hold.waiter()](const body_call&) { wait(); }, {}, task_kind::host_launch);
+  {
+    const untyped_data dropped = recorded.make_data(sizeof(std::uint32_t));
+    run(recorded, device, {dropped.write()}, fill_words(5));
+  }
+  const untyped_data y = recorded.make_data(sizeof(std::uint32_t));
+  run(recorded, device, {y.write()}, fill_words(6));
+  EXPECT_EQ(content<std::uint32_t>(recorded, y), 6U);
+  hold.open();
+  recorded.finalize();
+}
+
 // The thread of a host queue waits there for the device, whose streams might then wait for that
 // thread.
 TEST_F(EngineHost, AFenceIsHeldBackWhileAnOpenTaskWaitsForADevice) {
