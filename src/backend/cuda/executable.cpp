@@ -68,10 +68,9 @@ const char* kind_of(const driver& api, abi::graph_node node) noexcept {
 namespace {
 
 /// The first node of one of the kinds, or null.
-abi::graph_node find_node(const driver& api, abi::graph of,
+abi::graph_node find_node(const driver& api, abi::graph of, std::size_t count,
                           std::initializer_list<abi::node_type> kinds) {
-  std::vector<abi::graph_node> nodes(count_nodes(api, of));
-  std::size_t count = nodes.size();
+  std::vector<abi::graph_node> nodes(count);
   if (count == 0) return nullptr;
   if (api->cuGraphGetNodes(of, nodes.data(), &count) != abi::result::success) return nullptr;
   const auto found = std::find_if(nodes.begin(), nodes.end(), [&](abi::graph_node each) {
@@ -84,14 +83,14 @@ abi::graph_node find_node(const driver& api, abi::graph of,
 
 }  // namespace
 
-bool owns_memory(const driver& api, abi::graph of) {
-  return find_node(api, of, {abi::node_type::memory_allocation, abi::node_type::memory_free}) !=
-         nullptr;
+bool owns_memory(const driver& api, abi::graph of, std::size_t nodes) {
+  return find_node(api, of, nodes,
+                   {abi::node_type::memory_allocation, abi::node_type::memory_free}) != nullptr;
 }
 
-const char* part_refusal(const driver& api, abi::graph of) {
+const char* part_refusal(const driver& api, abi::graph of, std::size_t nodes) {
   const abi::graph_node found =
-      find_node(api, of,
+      find_node(api, of, nodes,
                 {abi::node_type::memory_allocation, abi::node_type::memory_free,
                  abi::node_type::conditional});
   return found == nullptr ? nullptr : kind_of(api, found);
@@ -99,9 +98,8 @@ const char* part_refusal(const driver& api, abi::graph of) {
 
 result<std::unique_ptr<executable>> executable::make(std::shared_ptr<device_state> on,
                                                      abi::graph from, const host_calls& calls,
-                                                     bool with_memory) {
+                                                     std::size_t nodes, bool with_memory) {
   host_calls own(calls);
-  const std::size_t nodes = count_nodes(on->api(), from);
   abi::executable_graph made = nullptr;
   abi::graph_instantiate_parameters how{};
   {

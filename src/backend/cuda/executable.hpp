@@ -15,6 +15,7 @@ class executable final : public executable_graph {
   [[nodiscard]] static result<std::unique_ptr<executable>> make(std::shared_ptr<device_state> on,
                                                                 abi::graph from,
                                                                 const host_calls& calls,
+                                                                std::size_t nodes,
                                                                 bool with_memory);
   executable(std::shared_ptr<device_state> on, abi::executable_graph raw, host_calls calls,
              std::size_t nodes, bool with_memory);
@@ -39,10 +40,10 @@ class executable final : public executable_graph {
 /// Nodes of a graph, children counted as one. Zero where the driver does not tell.
 [[nodiscard]] std::size_t count_nodes(const driver& api, abi::graph of) noexcept;
 /// Whether captured bodies allocate or free in it, which the driver lets nobody update or add to
-/// another graph. Walks all nodes.
-[[nodiscard]] bool owns_memory(const driver& api, abi::graph of);
-/// The kind of a node that keeps the graph from being a part of others, or null. Walks all nodes.
-[[nodiscard]] const char* part_refusal(const driver& api, abi::graph of);
+/// another graph. Walks all nodes, which are `nodes`.
+[[nodiscard]] bool owns_memory(const driver& api, abi::graph of, std::size_t nodes);
+/// The kind of a node that keeps the graph from being a part of others, or null. Walks likewise.
+[[nodiscard]] const char* part_refusal(const driver& api, abi::graph of, std::size_t nodes);
 /// "kernel", "copy".
 [[nodiscard]] const char* kind_of(const driver& api, abi::graph_node node) noexcept;
 

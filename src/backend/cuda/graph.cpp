@@ -64,11 +64,16 @@ result<std::unique_ptr<graph>> graph::adopt(std::shared_ptr<device_state> on,
     return status(errc::invalid_value, base::cat(on->who(), " knows no graph with the handle ",
                                                  native, "; pass that of a CUgraph"));
   }
-  return std::make_unique<graph>(std::move(on), raw, owner::caller);
+  return std::make_unique<graph>(std::move(on), raw, owner::caller, nodes);
 }
 
-graph::graph(std::shared_ptr<device_state> on, abi::graph raw, owner whose)
-    : on_(std::move(on)), alive_(on_->machine().live), raw_(raw), of_(whose), bodies_(raw) {}
+graph::graph(std::shared_ptr<device_state> on, abi::graph raw, owner whose, std::size_t nodes)
+    : on_(std::move(on)),
+      alive_(on_->machine().live),
+      raw_(raw),
+      of_(whose),
+      bodies_(raw),
+      nodes_(nodes) {}
 
 graph::~graph() {
   if (base::forked_child() || of_ == owner::caller) return;
@@ -107,6 +112,7 @@ status graph::begin_body(backend::queue& on, node_span after) {
                         "graph as host functions")};
     }
     had_bodies_ = true;
+    is_counted_ = false;
     return bodies_.begin(*native, after);
   });
 }
@@ -167,7 +173,7 @@ status graph::keep(std::shared_ptr<void> what) {
 status graph::may_be_part() const {
   if (status refused = enter(call::graph_add, capability::graphs); !refused) return refused;
   return guarded(on_->who(), [&]() -> status {
-    const char* const kind = part_refusal(on_->api(), raw_);
+    const char* const kind = part_refusal(on_->api(), raw_, node_count());
     if (kind == nullptr) return {};
     return {errc::unsupported,
             base::cat(on_->who(), " cannot make a graph with a ", kind,
@@ -181,6 +187,8 @@ result<std::uint64_t> graph::hand_out() {
   if (status open = check_whole(); !open) return open;
   return guarded(on_->who(), [&]() -> result<std::uint64_t> {
     if (status failed = let_others_launch(); !failed) return failed;
+    is_handed_out_ = true;
+    is_counted_ = false;
     return reinterpret_cast<std::uint64_t>(raw_);
   });
 }
@@ -201,7 +209,11 @@ status graph::release_queues() {
 std::size_t graph::node_count() const noexcept {
   const bool may_ask = !base::forked_child() && !bodies_.is_graph_gone() &&
                        on_->machine().bits.has(capability::graphs);
-  return may_ask ? count_nodes(on_->api(), raw_) : 0;
+  if (!may_ask) return 0;
+  if (is_counted_) return nodes_;
+  nodes_ = count_nodes(on_->api(), raw_);
+  is_counted_ = !is_handed_out_ && !bodies_.is_recording();
+  return nodes_;
 }
 
 result<std::unique_ptr<executable_graph>> graph::instantiate() {
@@ -209,8 +221,10 @@ result<std::unique_ptr<executable_graph>> graph::instantiate() {
   if (status refused = enter(call::graph_instantiate, capability::graphs); !refused) return refused;
   if (status open = check_whole(); !open) return open;
   return guarded(on_->who(), [&]() -> answer {
-    const bool with_memory = (had_bodies_ || of_ == owner::caller) && owns_memory(on_->api(), raw_);
-    auto made = executable::make(on_, raw_, calls_, with_memory);
+    const std::size_t nodes = node_count();
+    const bool with_memory =
+        (had_bodies_ || of_ == owner::caller) && owns_memory(on_->api(), raw_, nodes);
+    auto made = executable::make(on_, raw_, calls_, nodes, with_memory);
     if (!made) return made.take_status();
     return std::unique_ptr<executable_graph>(std::move(made.value()));
   });

@@ -23,7 +23,8 @@ class graph final : public backend::graph {
   [[nodiscard]] static result<std::unique_ptr<graph>> make(std::shared_ptr<device_state> on);
   [[nodiscard]] static result<std::unique_ptr<graph>> adopt(std::shared_ptr<device_state> on,
                                                             std::uint64_t native);
-  graph(std::shared_ptr<device_state> on, abi::graph raw, owner whose = owner::us);
+  graph(std::shared_ptr<device_state> on, abi::graph raw, owner whose = owner::us,
+        std::size_t nodes = 0);
   ~graph() override;
 
   [[nodiscard]] result<graph_node> add_kernel(const launch_request& what, node_span after) override;
@@ -75,6 +76,11 @@ class graph final : public backend::graph {
   host_calls calls_;  // of the host nodes, of children too
   body_recorder bodies_;
   bool had_bodies_ = false;  // only those allocate
+  /// The driver counts in a time that grows with the graph, so that what we add is counted here,
+  /// and it is asked once after bodies. What others have the handle of it is asked each time.
+  mutable std::size_t nodes_;
+  mutable bool is_counted_ = true;
+  bool is_handed_out_ = false;
 };
 
 }  // namespace millstream::backend::cuda

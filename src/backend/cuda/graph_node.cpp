@@ -86,7 +86,9 @@ template <class Body>
 result<graph_node> graph::add(call kind, Body&& body) {
   if (status refused = enter(call::graph_add, capability::graphs); !refused) return refused;
   auto made = guarded(on_->who(), body);
-  if (made && made.value() != graph_node::none) on_->machine().gate.note(kind);
+  if (!made || made.value() == graph_node::none) return made;
+  on_->machine().gate.note(kind);
+  ++nodes_;
   return made;
 }
 
@@ -289,7 +291,7 @@ result<graph_node> graph::add_child(const backend::graph& child, node_span after
 
 status graph::refuse_child_graph(const graph& child, abi::result answer) const {
   status failed = added("a graph", answer, nullptr).take_status();
-  if (!owns_memory(on_->api(), child.raw_)) return failed;
+  if (!owns_memory(on_->api(), child.raw_, child.node_count())) return failed;
   return {errc::unsupported,
           base::cat(on_->who(),
                     " cannot add a graph whose body allocated memory while it was recorded: the "

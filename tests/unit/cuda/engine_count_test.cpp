@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What tasks on the CUDA machine cost in steady state: driver calls and heap allocations, exactly.
-#include <array>
 #include <map>
 #include <vector>
 
 #include <millstream/kernel.hpp>
 
 #include "tests/unit/core/heap_meter.hpp"
+#include "tests/unit/cuda/engine_kernels.hpp"
 #include "tests/unit/cuda/engine_test.hpp"
 
 namespace millstream::test {
@@ -98,26 +98,6 @@ TEST_F(EngineCount, AChainOfKernelsMakesTheirLaunchesOnly) {
     });
   });
   EXPECT_EQ(one.driver, (calls{{"cuLaunchKernel", 1000}}));
-}
-
-/// A kernel task that fills its first dependency.
-void describe_fill(untyped_context& on, const std::vector<task_dep>& deps,
-                   const device_kernel& fill) {
-  untyped_task task(on);
-  task.set_kind(task_kind::cuda_kernel);
-  task.set_place(device);
-  for (const task_dep& each : deps)
-    task.add_dep(each);
-  task.start();
-  void* const to = task.pointer(0);
-  const std::uint32_t value = 1;
-  const std::uint64_t count = 16;
-  const std::array<kernel_argument, 3> arguments{
-      kernel_argument{&to, sizeof to, alignof(void*)},
-      kernel_argument{&value, sizeof value, alignof(std::uint32_t)},
-      kernel_argument{&count, sizeof count, alignof(std::uint64_t)}};
-  task.launch({&fill, {.grid = 1, .block = 32}, arguments, nullptr});
-  task.end();
 }
 
 /// A program of ours, a kernel of somebody else's, and the handle of one.

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a recorded stage asks of the driver, call by call.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <millstream/kernel.hpp>
+
+#include "tests/unit/cuda/engine_kernels.hpp"
+#include "tests/unit/cuda/engine_test.hpp"
+
+namespace millstream::test {
+namespace {
+
+using names = std::vector<std::string>;
+
+/// Looks at the current context touch memory of the thread only, so they are left out.
+names calls_of(const std::function<void()>& body) {
+  names all = fake_cuda_test::calls_of_this_thread(body);
+  std::erase(all, "cuCtxGetCurrent");
+  return all;
+}
+
+names joined(std::initializer_list<names> parts) {
+  names all;
+  for (const names& each : parts)
+    all.insert(all.end(), each.begin(), each.end());
+  return all;
+}
+
+/// A call that somebody's capture in another mode than ours must not refuse.
+names relaxed(const std::string& call) {
+  return {"cuThreadExchangeStreamCaptureMode", call, "cuThreadExchangeStreamCaptureMode"};
+}
+
+class RecordedStage : public testing::Test {
+ protected:
+  void SetUp() override { MILLSTREAM_LOOK_ALIKE_ONLY(); }
+  void TearDown() override {
+    if (on_) on_->finalize();
+  }
+  untyped_context& on() {
+    if (!on_) {
+      context_options options;
+      options.on = machine({.name = "cuda", .devices = 1, .seed = {}});
+      options.use_graph = true;
+      on_.emplace(options);
+    }
+    return *on_;
+  }
+  /// The calls of a stage, the first or one that had the same before.
+  names first(const std::function<void()>& record) {
+    return calls_of([&] { stage(record); });
+  }
+  names again(const std::function<void()>& record) {
+    for (int i = 0; i < 3; ++i)
+      stage(record);
+    return first(record);
+  }
+  /// Described kernels, one behind the other.
+  void describe(int count) {
+    for (int i = 0; i < count; ++i)
+      describe_fill(on(), {x().write()}, fill_);
+  }
+  /// Bodies of one launch each.
+  void capture(int count) {
+    for (int i = 0; i < count; ++i) {
+      run(on(), exec_place::device(0), {x().write()}, [this](const body_call& call) {
+        launch(native_, static_cast<abi::stream>(call.stream),
+               reinterpret_cast<abi::device_pointer>(call.pointers[0]), std::uint32_t{1},
+               std::uint64_t{16});
+      });
+    }
+  }
+
+ private:
+  void stage(const std::function<void()>& record) {
+    record();
+    static_cast<void>(on().fence());
+  }
+  untyped_data& x() {
+    if (!x_) x_ = on().make_data(64);
+    return *x_;
+  }
+
+  std::optional<untyped_context> on_;
+  std::optional<untyped_data> x_;
+  const on_device_0 here_;
+  const abi::function native_ = device_0().kernel("test_fill_u32");
+  const device_kernel fill_ = device_kernel(native_);
+};
+
+const names end_of_stage =
+    joined({relaxed("cuGraphExecUpdate"), {"cuGraphLaunch"}, relaxed("cuGraphDestroy")});
+
+// What the stage before was made of goes when this one has been launched.
+TEST_F(RecordedStage, OfDescribedKernelsAsksForNothingThatGrowsWithIt) {
+  EXPECT_EQ(again([&] { describe(3); }),
+            joined({{"cuGraphCreate"}, names(3, "cuGraphAddKernelNode"), end_of_stage}));
+}
+
+TEST_F(RecordedStage, OfDescribedKernelsIsNotCountedWhenItIsInstantiatedEither) {
+  static_cast<void>(again([&] { describe(1); }));
+  EXPECT_EQ(first([&] { describe(2); }), joined({{"cuGraphCreate"},
+                                                 names(2, "cuGraphAddKernelNode"),
+                                                 relaxed("cuGraphInstantiateWithParams"),
+                                                 {"cuGraphLaunch"},
+                                                 relaxed("cuGraphDestroy")}));
+}
+
+TEST_F(RecordedStage, OfBodiesIsCountedOnce) {
+  EXPECT_EQ(
+      again([&] { capture(2); }),
+      joined({{"cuGraphCreate", "cuStreamBeginCaptureToGraph", "cuLaunchKernel",
+               "cuStreamGetCaptureInfo", "cuStreamUpdateCaptureDependencies", "cuLaunchKernel",
+               "cuStreamGetCaptureInfo", "cuStreamEndCapture", "cuGraphGetNodes"},
+              end_of_stage}));
+}
+
+// The nodes are looked at once, for memory of their own.
+TEST_F(RecordedStage, OfBodiesIsCountedOnceWhenItIsInstantiated) {
+  static_cast<void>(again([&] { capture(1); }));
+  EXPECT_EQ(
+      first([&] { capture(2); }),
+      joined({{"cuGraphCreate", "cuStreamBeginCaptureToGraph", "cuLaunchKernel",
+               "cuStreamGetCaptureInfo", "cuStreamUpdateCaptureDependencies", "cuLaunchKernel",
+               "cuStreamGetCaptureInfo", "cuStreamEndCapture", "cuGraphGetNodes"},
+              {"cuGraphGetNodes", "cuGraphNodeGetType", "cuGraphNodeGetType"},
+              relaxed("cuGraphInstantiateWithParams"),
+              {"cuGraphLaunch"},
+              relaxed("cuGraphDestroy")}));
+}
+
+// What is added behind a count of the driver's is counted here.
+TEST_F(RecordedStage, OfBothIsCountedOnce) {
+  const recording_stats before = on().stats().recording;
+  const names calls = again([&] {
+    describe(2);
+    capture(2);
+    describe(3);
+  });
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "cuGraphGetNodes"), 1);
+  EXPECT_EQ(on().stats().recording.nodes - before.nodes, 4U * 7U);
+}
+
+}  // namespace
+}  // namespace millstream::test
