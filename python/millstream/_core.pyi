@@ -689,3 +689,66 @@ class context:
         """
 
     def __repr__(self) -> str: ...
+
+class stream_switch:
+    """Makes a stream current in PyTorch. Does not change; any thread."""
+
+    def __init__(self, current: Callable[[int], tuple[int, ...]], make_current: Callable[..., object], device: int, number: tuple[int, ...], tell: Callable[[tuple[Any, ...]], object]) -> None:
+        """`current(device)` gives what ``make_current(*number)`` takes."""
+
+    def enter(self, arguments: tuple[Any, ...] = ()) -> tuple[int, ...]:
+        """
+        Makes it current for a body with these arguments; gives what `leave` takes.
+        """
+
+    def leave(self, before: tuple[int, ...]) -> None:
+        """Makes current what was so before."""
+
+class pytorch_task:
+    """
+    A task around a ``with`` block, with its stream current in PyTorch.
+
+    ``with pytorch_task(ctx, *args) as tensors``: `args` are those of `context.task`. The block gets a tuple of tensors, one for each dependency that is no token (see `tensor_arg`), or None where there are none. What raises in the block fails the task; an error of the clean-up is raised only after a clean block, that of the stream before that of the task. On host machines the tensors are in host memory and there is no stream.
+
+    Raises what `context.task` and `task.start` raise, and ImportError without PyTorch.
+    """
+
+    def __init__(self, ctx: millstream.context, *args: object) -> None:
+        """Makes the task."""
+
+    def __enter__(self) -> tuple[Any, ...] | None:
+        """Starts the task; the tensors."""
+
+    def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> None:
+        """Takes the stream back and ends the task, whatever happens."""
+
+class numba_task:
+    """
+    A task around a ``with`` block.
+
+    ``with numba_task(ctx, *args, symbol=None) as (arrays, stream)``: the arguments are those of `context.task`. `arrays` is a tuple with one array for each dependency that is no token (see `get_arg_numba`); `stream` is ``task.stream_ptr()``, which the algorithms of `cuda.compute` take, and kernels through `external_stream`. What raises in the block fails the task; an error of its end is raised only after a clean block.
+
+    Raises what `context.task` and `task.start` raise, and ImportError without Numba.
+    """
+
+    def __init__(self, ctx: millstream.context, *args: object, symbol: str | None = None) -> None:
+        """Makes the task."""
+
+    def __enter__(self) -> tuple[tuple[Any, ...], millstream.CudaStream]:
+        """Starts the task; its arrays and its stream."""
+
+    def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> None:
+        """Ends the task."""
+
+class configured_kernel:
+    """
+    A kernel of `millstream.interop.numba.jit` with a grid, a block, and maybe a place and a context. Does not change.
+    """
+
+    def __init__(self, kernel: object, configuration: object) -> None:
+        """
+        TypeError unless the configuration is ``grid, block``, with a place and a context if wanted.
+        """
+
+    def __call__(self, *args: Any, **options: Any) -> None:
+        """Launches the kernel as a task; its positional deps become arrays."""

@@ -17,9 +17,11 @@ void bind_interpreter(nb::module_& core);
 void bind_kernel(nb::module_& core);
 void bind_machine(nb::module_& core);
 void bind_memory(nb::module_& core);
+void bind_numba_block(nb::module_& core);
 void bind_place(nb::module_& core);
 void bind_resources(nb::module_& core);
 void bind_task(nb::module_& core);
+void bind_torch_block(nb::module_& core);
 void bind_view(nb::module_& core);
 
 }  // namespace millstream::python

@@ -27,6 +27,8 @@ NB_MODULE(_core, core) {
   bind_graph(core);
   bind_resources(core);
   bind_context(core);
+  bind_torch_block(core);
+  bind_numba_block(core);
   core.def(
       "_set_leak_warnings", [](bool on) { nanobind::set_leak_warnings(on); },
       "For tests: say at exit which objects were never released.");

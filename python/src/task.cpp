@@ -88,9 +88,7 @@ void close_body(py_task& self) {
   self.scope.reset();
 }
 
-namespace {
-
-void end(py_task& self) {
+void end_task(py_task& self) {
   check_unused(self);
   with_details(details_of(self), [&self] {
     if (self.scope) self.scope->finish();
@@ -101,7 +99,7 @@ void end(py_task& self) {
   self.data.clear();
 }
 
-void fail(py_task& self, nb::handle value) {
+void fail_task(py_task& self, nb::handle value) {
   check_unused(self);
   const python_exception cause(nb::borrow(value));
   self.state->keep(cause);
@@ -109,6 +107,8 @@ void fail(py_task& self, nb::handle value) {
   close_body(self);
   self.data.clear();
 }
+
+namespace {
 
 nb::handle enter(nb::pointer_and_handle<py_task> self) {
   start(*self.p);
@@ -118,9 +118,9 @@ nb::handle enter(nb::pointer_and_handle<py_task> self) {
 bool leave(py_task& self, nb::handle type, nb::handle value, nb::handle) {
   if (self.core.is_ended()) return false;
   if (type.is_none()) {
-    end(self);
+    end_task(self);
   } else {
-    fail(self, value.is_none() ? type : value);
+    fail_task(self, value.is_none() ? type : value);
   }
   return false;
 }
@@ -171,6 +171,15 @@ nb::object get_arg_cai(py_task& self, nb::handle index) {
   return of_arguments(self, [&](argument_list& list) { return list.view(number); });
 }
 
+nb::object described(py_task& self, nb::handle maker) {
+  return of_arguments(self, [&](argument_list& list) { return list.described(maker); });
+}
+
+std::uint64_t stream_of(py_task& self) {
+  const body_call call = self.core.call();
+  return self.state->native_memory ? scope_of(self, call).stream() : call.queue;
+}
+
 namespace {
 
 nb::object args(py_task& self) {
@@ -181,15 +190,14 @@ nb::object args(py_task& self) {
 }
 
 nb::object stream_ptr(py_task& self) {
-  const body_call call = self.core.call();
-  return from_stream(self.state->native_memory ? scope_of(self, call).stream() : call.queue);
+  return from_stream(stream_of(self));
 }
 
 // For the adapters: what they ask of each task, in one call.
 nb::object where(py_task& self) {
-  const body_call call = self.core.call();
-  if (!self.state->native_memory) return nb::make_tuple(from_stream(call.queue), nb::none());
-  return nb::make_tuple(from_stream(scope_of(self, call).stream()), call.device);
+  const nb::object stream = stream_ptr(self);
+  if (!self.state->native_memory) return nb::make_tuple(stream, nb::none());
+  return nb::make_tuple(stream, self.core.call().device);
 }
 
 std::uintptr_t get_arg(py_task& self, nb::handle index) {
@@ -265,7 +273,7 @@ void bind_task(nb::module_& core) {
            "PoisonedError if an input is, NotWrittenError if nothing has written it, "
            "OutOfMemoryError, DeadlockError, UsageError when started twice or when this thread has "
            "a conflicting task open.")
-      .def("end", &end, "Ends the task; does not wait. UsageError unless started.")
+      .def("end", &end_task, "Ends the task; does not wait. UsageError unless started.")
       .def("__enter__", &enter, nb::sig("def __enter__(self) -> millstream.task"),
            "`start`, then the task itself.")
       .def("__exit__", &leave, "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
@@ -317,11 +325,7 @@ void bind_task(nb::module_& core) {
           "DLPack capsules of all dependencies but tokens, without an order of streams; None where "
           "one of them has none that a GPU library takes.")
       .def(
-          "_described",
-          [](py_task& self, nb::handle maker) {
-            return of_arguments(self, [&](argument_list& list) { return list.described(maker); });
-          },
-          "maker"_a,
+          "_described", &described, "maker"_a,
           nb::sig("def _described(self, maker: collections.abc.Callable[[stf_cai], typing.Any]) -> "
                   "tuple[typing.Any, ...] | None"),
           "What `maker` made of the view of each dependency but tokens, once for each address; "

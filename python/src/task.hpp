@@ -42,7 +42,14 @@ void add_dep(py_task& self, nb::handle dep);
 void set_symbol(py_task& self, std::string_view symbol);
 void set_exec_place(py_task& self, nb::handle place);
 void start(py_task& self);
+void end_task(py_task& self);
+/// With a Python exception, or the class of one.
+void fail_task(py_task& self, nb::handle value);
 [[nodiscard]] nb::object get_arg_cai(py_task& self, nb::handle index);
+/// See `argument_list`.
+[[nodiscard]] nb::object described(py_task& self, nb::handle maker);
+/// The number of `stream_ptr()`.
+[[nodiscard]] std::uint64_t stream_of(py_task& self);
 /// Throws error(usage) while a call makes arrays or views, inside of which the task would end.
 void check_unused(const py_task& self);
 /// The device of the task is current from the first call on.

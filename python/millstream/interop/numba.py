@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     import millstream
+    from millstream._core import numba_task as numba_task
 
 __all__ = [
     "external_stream",
@@ -178,25 +179,15 @@ def external_stream(stream: int | millstream.CudaStream) -> Any:
 # --- tasks
 
 
-class numba_task:
-    """A task around a ``with`` block.
-
-    ``with numba_task(ctx, *args, symbol=None) as (arrays, stream)``: the arguments are those of
-    `context.task`. `arrays` is a tuple with one array for each dependency that is no token (see
-    `get_arg_numba`); `stream` is ``task.stream_ptr()``, which the algorithms of `cuda.compute`
-    take, and kernels through `external_stream`. What raises in the block fails the task; an error
-    of its end is raised only after a clean block.
-
-    Raises what `context.task` and `task.start` raise, and ImportError without Numba.
-    """
+class _block_of_others:
+    """The block of `numba_task` around a task that is not ours."""
 
     __slots__ = ("_task",)
 
-    def __init__(self, ctx: millstream.context, *args: object, symbol: str | None = None) -> None:
-        self._task: Any = ctx.task(*args, symbol=symbol)
+    def __init__(self, task: Any) -> None:
+        self._task = task
 
     def __enter__(self) -> tuple[tuple[Any, ...], millstream.CudaStream]:
-        """Starts the task; its arrays and its stream."""
         task = self._task
         task.start()
         try:
@@ -211,7 +202,6 @@ class numba_task:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Ends the task."""
         if exc_type is None:
             self._task.end()
         else:
@@ -221,92 +211,73 @@ class numba_task:
 # --- kernels
 
 
-class _configured_kernel:
-    """A kernel with a grid, a block, and maybe a place and a context. Does not change."""
+def _read_configuration(kernel: Any, configuration: Any) -> tuple[Any, Any, Any, Any]:
+    """Grid, block, place and context of ``kernel[configuration]``; None where one is missing."""
+    from millstream import context, exec_place
 
-    __slots__ = ("_block", "_ctx", "_grid", "_kernel", "_place")
-
-    def __init__(self, kernel: stf_kernel_decorator, configuration: Any) -> None:
-        self._kernel, self._place, self._ctx = kernel, None, None
-        if type(configuration) is tuple and len(configuration) == 2:
-            self._grid, self._block = configuration
-            return
-        if not isinstance(configuration, (tuple, list)) or not 2 <= len(configuration) <= 4:
-            raise InvalidTypeError(
-                f"kernel '{kernel.__name__}' cannot be configured with {configuration!r}; "
-                "write kernel[grid, block], kernel[grid, block, exec_place] or "
-                "kernel[grid, block, exec_place, context]"
-            )
-        self._grid, self._block, *others = configuration
-        if others:
-            self._place, self._ctx = (*others, None)[:2]
-            self._check()
-
-    def _check(self) -> None:
-        from millstream import context, exec_place
-
-        for value, wanted in ((self._place, exec_place), (self._ctx, context)):
-            if value is not None and not isinstance(value, wanted):
-                raise InvalidTypeError(
-                    f"kernel '{self._kernel.__name__}' got a {type(value).__name__} where it takes "
-                    f"a {wanted.__name__}; pass one, or None"
-                )
-
-    def __call__(self, *args: Any, **options: Any) -> None:
-        """Launches the kernel as a task; its positional deps become arrays."""
-        kernel, dep = self._kernel, _dep_class()
-        deps = [each for each in args if isinstance(each, dep)]
-        ctx = self._ctx
-        if ctx is None:
-            ctx = deps[0].get_ld().borrow_ctx_handle() if deps else self._refuse()
-        compiled = kernel._compiled or kernel._get_compiled_kernel()
-        parts = deps if self._place is None else [self._place, *deps]
-        with ctx.task(*parts, symbol=kernel.__name__) as task:
-            arrays = task._described(_to_array)
-            if arrays is None:
-                arrays = _arrays_of(task)
-            if len(arrays) < len(deps):  # a token, which is refused here
-                arrays = tuple([_to_array(task.get_arg_cai(i)) for i in range(len(deps))])
-            if len(args) > len(deps):
-                left = iter(arrays)
-                arrays = tuple([next(left) if isinstance(each, dep) else each for each in args])
-            stream, device = task._where()
-            if device is None:
-                self._launch_in_simulator(compiled, arrays, options)
-                return
-            launch = kernel._launchers.get((self._grid, self._block, stream))
-            if launch is None:
-                launch = self._configure(compiled, stream)
-            launch(*arrays, **options)
-
-    def _refuse(self) -> NoReturn:
+    if not isinstance(configuration, (tuple, list)) or not 2 <= len(configuration) <= 4:
         raise InvalidTypeError(
-            f"No STF context could be inferred for kernel '{self._kernel.__name__}': it got no "
-            "dep; pass one such as data.read(), or write kernel[grid, block, None, context]"
+            f"kernel '{kernel.__name__}' cannot be configured with {configuration!r}; "
+            "write kernel[grid, block], kernel[grid, block, exec_place] or "
+            "kernel[grid, block, exec_place, context]"
         )
+    grid, block, place, ctx = (*configuration, None, None)[:4]
+    for value, wanted in ((place, exec_place), (ctx, context)):
+        if value is not None and not isinstance(value, wanted):
+            raise InvalidTypeError(
+                f"kernel '{kernel.__name__}' got a {type(value).__name__} where it takes "
+                f"a {wanted.__name__}; pass one, or None"
+            )
+    return grid, block, place, ctx
 
-    def _configure(self, compiled: Any, stream: Any) -> Any:
-        launch = compiled[self._grid, self._block, external_stream(stream)]
-        launchers = self._kernel._launchers
-        if len(launchers) >= _MOST_LAUNCHERS:
-            launchers.clear()
-        launchers[self._grid, self._block, stream] = launch
-        return launch
 
-    def _launch_in_simulator(
-        self, compiled: Any, values: tuple[Any, ...], options: dict[str, Any]
-    ) -> None:
+# The compiled module does this for contexts of ours on GPUs.
+def _launch(
+    kernel: stf_kernel_decorator,
+    configuration: tuple[Any, Any, Any, Any],
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+) -> None:
+    """Launches the kernel as a task; its positional deps become arrays."""
+    from millstream import dep
+
+    grid, block, place, ctx = configuration
+    deps = [each for each in args if isinstance(each, dep)]
+    if ctx is None:
+        ctx = deps[0].get_ld().borrow_ctx_handle() if deps else _refuse(kernel)
+    compiled = kernel._get_compiled_kernel()
+    parts = deps if place is None else [place, *deps]
+    with ctx.task(*parts, symbol=kernel.__name__) as task:
+        arrays = _arrays_of(task)
+        if len(arrays) < len(deps):  # a token, which is refused here
+            arrays = tuple([_to_array(task.get_arg_cai(i)) for i in range(len(deps))])
+        left = iter(arrays)
+        values = [next(left) if isinstance(each, dep) else each for each in args]
+        stream, device = task._where()
+        if device is not None:
+            _configure(kernel, compiled, (grid, block, stream))(*values, **options)
+            return
         # The number of a queue of a host machine is no stream for Numba. The simulator keeps the
         # grid of the kernel that is running in a variable of its module.
         with _one_launch:
-            compiled[self._grid, self._block](*values, **options)
+            compiled[grid, block](*values, **options)
 
 
-@functools.cache
-def _dep_class() -> Any:
-    from millstream import dep
+def _refuse(kernel: stf_kernel_decorator) -> NoReturn:
+    raise InvalidTypeError(
+        f"No STF context could be inferred for kernel '{kernel.__name__}': it got no "
+        "dep; pass one such as data.read(), or write kernel[grid, block, None, context]"
+    )
 
-    return dep
+
+def _configure(kernel: stf_kernel_decorator, compiled: Any, how: tuple[Any, Any, Any]) -> Any:
+    """What Numba gives for a grid, a block and a stream; kept by the kernel."""
+    grid, block, stream = how
+    launch = compiled[grid, block, external_stream(stream)]
+    if len(kernel._launchers) >= _MOST_LAUNCHERS:
+        kernel._launchers.clear()
+    kernel._launchers[how] = launch
+    return launch
 
 
 class stf_kernel_decorator:
@@ -324,6 +295,9 @@ class stf_kernel_decorator:
         # What Numba gives for a grid, a block and a stream; it keeps some itself, but finding one
         # there takes longer.
         self._launchers: dict[tuple[Any, ...], Any] = {}
+        from millstream._core import configured_kernel
+
+        self._configured: Any = configured_kernel
         functools.update_wrapper(self, function)
 
     def _get_compiled_kernel(self) -> Any:
@@ -334,7 +308,7 @@ class stf_kernel_decorator:
 
     def __getitem__(self, configuration: Any) -> Any:
         """The kernel with ``grid, block`` and, if wanted, an `exec_place` and a `context`."""
-        return _configured_kernel(self, configuration)
+        return self._configured(self, configuration)
 
     def __call__(self, *args: Any, **options: Any) -> None:
         """RuntimeError: a launch needs a grid and a block."""
@@ -359,3 +333,13 @@ def jit(*jit_args: Any, **jit_kwargs: Any) -> Any:
     if len(jit_args) == 1 and not jit_kwargs and callable(jit_args[0]):
         return stf_kernel_decorator(jit_args[0], (), {})
     return lambda function: stf_kernel_decorator(function, jit_args, jit_kwargs)
+
+
+# Compiled, and loaded at its first use like the rest of the module.
+def __getattr__(name: str) -> Any:
+    if name != "numba_task":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from millstream._core import numba_task
+
+    globals()[name] = numba_task
+    return numba_task

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     import millstream
+    from millstream._core import pytorch_task as pytorch_task
     from millstream.interop._current import Switch
 
 __all__ = ["pytorch_task", "tensor_arg", "tensor_arguments"]
@@ -57,38 +58,6 @@ def _import_torch() -> Any:
 
 
 # --- streams
-
-
-class _stream_switch:
-    """A stream made current by the two calls that `torch.cuda.stream` ends in.
-
-    These are not documented, but Python code of PyTorch's own is all they were made for; around a
-    small kernel, the documented scope costs more than the kernel. Where they are missing,
-    `_scope_switch` is used.
-    """
-
-    __slots__ = (
-        "_current", "_device", "_is_captured", "_make_current", "_number", "_stream", "_tensor",
-    )  # fmt: skip
-
-    def __init__(self, torch: Any, stream: Any, device: int) -> None:
-        self._current: Callable[[int], tuple[int, int, int]] = torch._C._cuda_getCurrentStream
-        self._make_current: Callable[..., None] = torch._C._cuda_setStream
-        self._device = device
-        self._stream = stream
-        self._number = (stream.stream_id, stream.device_index, stream.device_type)
-        self._tensor = torch.Tensor
-        self._is_captured = _capture_question(torch)
-
-    def enter(self, arguments: tuple[Any, ...] = ()) -> tuple[int, int, int]:
-        before = self._current(self._device)
-        self._make_current(*self._number)
-        if arguments:
-            _tell_allocator(arguments, self._tensor, self._stream, self._is_captured)
-        return before
-
-    def leave(self, before: tuple[int, int, int]) -> None:
-        self._make_current(*before)
 
 
 class _scope_switch:
@@ -152,17 +121,34 @@ def _make_switch(torch: Any, stream: int, device: int) -> Switch:
     # Before stream_id, these calls took one packed number.
     if hasattr(inner, "_cuda_setStream") and hasattr(wrapped, "stream_id"):
         torch.cuda.init()  # as `torch.cuda.stream` does
-        return _stream_switch(torch, wrapped, device)
+        return _direct_switch(torch, wrapped, device)
     return _scope_switch(torch, wrapped)
 
 
-def _find_switch(torch: Any, task: Any, where: tuple[int, int | None] | None) -> Switch | None:
+def _direct_switch(torch: Any, stream: Any, device: int) -> Switch:
+    """A stream made current by the two calls that `torch.cuda.stream` ends in.
+
+    These are not documented, but Python code of PyTorch's own is all they were made for; around a
+    small kernel, the documented scope costs more than the kernel. Where they are missing,
+    `_scope_switch` is used.
+    """
+    from millstream._core import stream_switch as switch
+
+    tensor, is_captured = torch.Tensor, _capture_question(torch)
+    return switch(
+        torch._C._cuda_getCurrentStream,
+        torch._C._cuda_setStream,
+        device,
+        (stream.stream_id, stream.device_index, stream.device_type),
+        lambda arguments: _tell_allocator(arguments, tensor, stream, is_captured),
+    )
+
+
+def _find_switch(torch: Any, where: tuple[int, int | None]) -> Switch | None:
     """The switch to the stream of a started task, which said where it is.
 
     None on machines without GPU streams.
     """
-    if where is None:  # no task of ours
-        return _scope_switch(torch, torch.cuda.ExternalStream(task.stream_ptr()))
     stream, device = where  # it is current from here on
     if device is None:
         return None
@@ -248,43 +234,24 @@ def _as_tuple(views: Any) -> tuple[Any, ...]:
     return views if isinstance(views, tuple) else (views,)
 
 
-class pytorch_task:
-    """A task around a ``with`` block, with its stream current in PyTorch.
-
-    ``with pytorch_task(ctx, *args) as tensors``: `args` are those of `context.task`. The block gets
-    a tuple of tensors, one for each dependency that is no token (see `tensor_arg`), or None where
-    there are none. What raises in the block fails the task; an error of the clean-up is raised only
-    after a clean block, that of the stream before that of the task. On host machines the tensors
-    are in host memory and there is no stream.
-
-    Raises what `context.task` and `task.start` raise, and ImportError without PyTorch.
-    """
+class _block_of_others:
+    """The block of `pytorch_task` around a task that is not ours."""
 
     __slots__ = ("_before", "_switch", "_task")
 
-    def __init__(self, ctx: millstream.context, *args: object) -> None:
-        self._task: Any = ctx.task(*args)
+    def __init__(self, task: Any) -> None:
+        self._task = task
         self._switch: Switch | None = None
 
     def __enter__(self) -> tuple[Any, ...] | None:
-        """Starts the task; the tensors."""
         torch = _import_torch()
         task = self._task
         task.start()
         try:
-            ask = getattr(task, "_where", None)
-            where = None if ask is None else ask()
-            switch = _switches.get(where)
-            if switch is None:
-                switch = _find_switch(torch, task, where)
-            if switch is not None:
-                self._before = switch.enter(())
-                self._switch = switch
-            ask = getattr(task, "_described", None)
-            known = None if ask is None else ask(_describe)
-            if known is None:
-                return _new_tensors(torch, task)
-            return tuple([each.detach() for each in known]) or None
+            switch = _scope_switch(torch, torch.cuda.ExternalStream(task.stream_ptr()))
+            self._before = switch.enter()
+            self._switch = switch
+            return _new_tensors(torch, task)
         except BaseException as failure:
             self._leave_stream_quietly()
             fail_task(task, type(failure), failure, failure.__traceback__)
@@ -296,7 +263,6 @@ class pytorch_task:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Takes the stream back and ends the task, whatever happens."""
         if exc_type is not None:
             self._leave_stream_quietly()
             fail_task(self._task, exc_type, exc, traceback)
@@ -313,3 +279,13 @@ class pytorch_task:
         if self._switch is not None:
             with suppress(Exception):
                 self._switch.leave(self._before)
+
+
+# Compiled, and loaded at its first use like the rest of the module.
+def __getattr__(name: str) -> Any:
+    if name != "pytorch_task":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from millstream._core import pytorch_task
+
+    globals()[name] = pytorch_task
+    return pytorch_task

@@ -296,4 +296,136 @@ def test_number_of_calls_of_a_launch(ctx, gpu_numba, two, monkeypatch, calls_of)
         stf.synchronize(ctx.fence())
 
     launch()
-    assert calls_of(numba, launch) == ["__getitem__", "__init__", "__call__"]
+    assert calls_of(numba, launch) == ["__getitem__"]
+
+
+def test_number_of_calls_of_blocks(ctx, gpu_numba, gpu_torch, two, calls_of):
+    def torch_block():
+        with pytorch_task(ctx, two[0].read(), two[1].rw()):
+            pass
+
+    def numba_block():
+        with numba_task(ctx, two[0].read(), two[1].rw()):
+            pass
+
+    for module, block in ((pytorch, torch_block), (numba, numba_block)):
+        stf.synchronize(ctx.fence())
+        for _ in range(TASKS):  # whatever stream it gets
+            block()
+        assert calls_of(module, block) == []
+
+
+def test_calls_of_a_block_to_pytorch(ctx, gpu_torch, two, monkeypatch):
+    calls = []
+
+    def note(name, give):
+        return lambda *args: calls.append((name, *args)) or give(*args)
+
+    inner = gpu_torch._C
+    for name in ("_cuda_getCurrentStream", "_cuda_setStream"):
+        setattr(inner, name, note(name, getattr(inner, name)))
+    monkeypatch.setattr(Described, "detach", note("detach", Described.detach))
+    with pytorch_task(ctx, two[0].rw(), two[1].rw()) as tensors:
+        stream = gpu_torch.current
+        calls.append("block")
+    assert [each.of for each in tensors] == gpu_torch.tensors
+    assert calls == [
+        ("_cuda_getCurrentStream", 0), ("_cuda_setStream", *stream),
+        *(("detach", each) for each in gpu_torch.tensors),
+        "block", ("_cuda_setStream", 0, 0, 1),
+    ]  # fmt: skip
+    assert stream[0] in gpu_torch.streams
+
+
+def test_framework_is_asked_for_again_once_it_is_another(ctx, gpu_torch, two, monkeypatch):
+    asked = []
+    for _ in range(2):
+        monkeypatch.setattr(pytorch, "_import_torch", lambda: asked.append(1) or gpu_torch)
+        for _ in range(TASKS):
+            with pytorch_task(ctx, two[0].rw()):
+                pass
+    assert len(asked) == 2 + len(gpu_torch.tensors)  # and once by each tensor that is made
+
+    def refuse():
+        raise ImportError("gone")
+
+    monkeypatch.setattr(pytorch, "_import_torch", refuse)
+    with pytest.raises(ImportError, match="gone"), pytorch_task(ctx, two[0].rw()):
+        raise AssertionError("the block ran")
+    with ctx.task(two[0].rw()):
+        pass
+
+
+@pytest.mark.parametrize("where", ["stream", "tensor", "body", "leaving"])
+def test_what_goes_wrong_fails_the_task_and_gives_the_stream_back(
+    ctx, gpu_torch, two, where, monkeypatch
+):
+    class Stop(BaseException):
+        pass
+
+    inner, change = gpu_torch._C, gpu_torch._C._cuda_setStream
+
+    def refuse(*_):
+        raise Stop(where)
+
+    def change_back(*number):
+        change(*number)
+        if number == (0, 0, 1):
+            refuse()
+
+    if where == "stream":
+        inner._cuda_setStream = refuse
+    elif where == "tensor":
+        monkeypatch.setattr(Described, "detach", refuse)
+    elif where == "leaving":
+        inner._cuda_setStream = change_back
+
+    def run():
+        with pytorch_task(ctx, two[0].rw()):
+            assert where in ("body", "leaving")
+            if where == "body":
+                refuse()
+
+    with pytest.raises(Stop, match=where):
+        run()
+    assert gpu_torch.current == (0, 0, 1)
+    with pytest.raises(stf.PoisonedError):
+        ctx.wait(two[0])
+
+
+def test_kernel_that_raises_fails_its_task_on_a_gpu(ctx, gpu_numba, two, monkeypatch):
+    @jit
+    def kernel(_):
+        pass
+
+    class Refuses:
+        def __getitem__(self, configuration):
+            def launch(*args, **options):
+                raise ZeroDivisionError(options)
+
+            return launch
+
+    monkeypatch.setattr(kernel, "_compiled", Refuses())
+    with pytest.raises(ZeroDivisionError, match="'a': 1"):
+        kernel[1, 1](two[0].rw(), a=1)
+    with pytest.raises(stf.PoisonedError):
+        ctx.wait(two[0])
+
+
+def test_launch_with_options_a_place_and_a_context(ctx, gpu_numba, two, monkeypatch):
+    @jit
+    def kernel(*_):
+        pass
+
+    launched = []
+
+    class Notes:
+        def __getitem__(self, configuration):
+            return lambda *args, **options: launched.append((args, options))
+
+    monkeypatch.setattr(kernel, "_compiled", Notes())
+    kernel[1, 1, stf.exec_place.device(0), ctx](3, two[0].read(), [4], two[1].rw(), shared=5)
+    kernel[1, 1, None, ctx](6)
+    ((three, a, four, b), options), last = launched
+    assert (three, four, options, last) == (3, [4], {"shared": 5}, ((6,), {}))
+    assert [a.ptr, b.ptr] == gpu_numba.arrays

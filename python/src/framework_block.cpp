@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "framework_block.hpp"
+
+#include "convert.hpp"
+#include "errors.hpp"
+
+namespace millstream::python {
+namespace {
+
+nb::object call_task_of(nb::handle ctx, const nb::args& parts, nb::handle symbol) {
+  const nb::object make = ctx.attr("task");
+  nb::object options;
+  if (symbol.is_valid()) {
+    nb::dict named;
+    named["symbol"] = symbol;
+    options = named;
+  }
+  PyObject* const made = PyObject_Call(make.ptr(), parts.ptr(), options.ptr());
+  if (made == nullptr) throw nb::python_error();
+  return nb::steal(made);
+}
+
+}  // namespace
+
+nb::object module_name::get() {
+  if (key_ == nullptr) {
+    names_ = PyModule_GetDict(nb::object(nb::module_::import_(module_)).release().ptr());
+    key_ = PyUnicode_InternFromString(name_);
+  }
+  PyObject* const found = PyDict_GetItemWithError(names_, key_);
+  if (found != nullptr) return nb::borrow(found);
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  return nb::module_::import_(module_).attr(name_);  // says what is missing
+}
+
+void make_block(framework_block& made, nb::handle ctx, const nb::args& parts, nb::handle symbol,
+                module_name& of_others) {
+  const auto* const context = as<py_context>(ctx);
+  if (context != nullptr && ctx.type().is(nb::type<py_context>())) {
+    check_live(*context->state, "task()");
+    made.task = nb::cast(
+        make_task(context->state, parts, symbol.is_valid() ? symbol : nb::handle(Py_None)));
+    made.own = nb::inst_ptr<py_task>(made.task);
+    return;
+  }
+  made.task = call_task_of(ctx, parts, symbol);
+  made.own = as<py_task>(made.task);
+  if (made.own == nullptr) made.others = of_others.get()(made.task);
+}
+
+nb::object handled_exception() {
+  try {
+    throw;
+  } catch (const nb::python_error& raised) {
+    return nb::borrow(raised.value());
+  } catch (...) {
+    return to_python(std::current_exception(), {});
+  }
+}
+
+void fail_quietly(py_task& task, nb::handle exception) {
+  try {
+    if (!task.core.is_ended()) fail_task(task, exception);
+  } catch (const nb::python_error& raised) {
+    if (!raised.matches(PyExc_Exception)) throw;
+  } catch (const error&) {
+    // The exception that is on its way says more.
+  }
+}
+
+}  // namespace millstream::python

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Python classes `numba_task` and `configured_kernel`. The rest of the adapter is
+// millstream/interop/numba.py.
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+
+#include "bind.hpp"
+#include "convert.hpp"
+#include "data.hpp"
+#include "framework_block.hpp"
+
+namespace millstream::python {
+namespace {
+
+using namespace nb::literals;
+
+constexpr const char* adapter = "millstream.interop.numba";
+
+// One array for each dependency but tokens.
+nb::object arrays_of(py_task& task, nb::handle as_object) {
+  static constinit module_name describe(adapter, "_to_array");
+  static constinit module_name make(adapter, "_arrays_of");
+  const nb::object maker = describe.get();
+  nb::object known = described(task, maker);
+  return known.is_none() ? make.get()(as_object) : known;
+}
+
+// --- the block
+
+struct numba_block : framework_block {};
+
+nb::object enter(numba_block& self) {
+  if (self.others.is_valid()) return self.others.attr("__enter__")();
+  start(*self.own);
+  return or_fail(*self.own, [&]() -> nb::object {
+    nb::object arrays = arrays_of(*self.own, self.task);
+    return nb::make_tuple(arrays, from_stream(stream_of(*self.own)));
+  });
+}
+
+void leave(numba_block& self, nb::handle type, nb::handle value, nb::handle traceback) {
+  if (self.others.is_valid()) {
+    self.others.attr("__exit__")(type, value, traceback);
+  } else if (!type.is_none()) {
+    fail_quietly(*self.own, value.is_none() ? type : value);
+  } else {
+    end_task(*self.own);
+  }
+}
+
+void bind_block(nb::module_& core) {
+  nb::class_<numba_block>(
+      core, "numba_task", nb::pooled(),
+      "A task around a ``with`` block.\n\n"
+      "``with numba_task(ctx, *args, symbol=None) as (arrays, stream)``: the arguments are those "
+      "of `context.task`. `arrays` is a tuple with one array for each dependency that is no token "
+      "(see `get_arg_numba`); `stream` is ``task.stream_ptr()``, which the algorithms of "
+      "`cuda.compute` take, and kernels through `external_stream`. What raises in the block fails "
+      "the task; an error of its end is raised only after a clean block.\n\n"
+      "Raises what `context.task` and `task.start` raise, and ImportError without Numba.")
+      .def(
+          "__init__",
+          [](numba_block* self, nb::handle ctx, const nb::args& parts, nb::handle symbol) {
+            static constinit module_name of_others(adapter, "_block_of_others");
+            numba_block made;
+            make_block(made, ctx, parts, symbol, of_others);
+            new (self) numba_block(std::move(made));
+          },
+          "ctx"_a.none(), "args"_a, "symbol"_a = nb::none(),
+          nb::sig("def __init__(self, ctx: millstream.context, *args: object, "
+                  "symbol: str | None = None) -> None"),
+          "Makes the task.")
+      .def("__enter__", &enter,
+           nb::sig("def __enter__(self) -> tuple[tuple[typing.Any, ...], millstream.CudaStream]"),
+           "Starts the task; its arrays and its stream.")
+      .def("__exit__", &leave, "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
+           nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
+                   "None"),
+           "Ends the task.");
+}
+
+// --- kernels
+
+struct configured_kernel {
+  nb::object kernel;  // a stf_kernel_decorator
+  nb::object grid;
+  nb::object block;
+  nb::object place;  // or None
+  nb::object ctx;    // or None
+};
+
+configured_kernel configure(nb::handle kernel, nb::handle how) {
+  if (PyTuple_CheckExact(how.ptr()) != 0 && PyTuple_Size(how.ptr()) == 2) {
+    return {nb::borrow(kernel), how[0], how[1], nb::none(), nb::none()};
+  }
+  static constinit module_name read(adapter, "_read_configuration");
+  const nb::object all = read.get()(kernel, how);
+  return {nb::borrow(kernel), all[0], all[1], all[2], all[3]};
+}
+
+class interned {
+ public:
+  explicit interned(const char* text) noexcept : name_(PyUnicode_InternFromString(text)) {}
+  [[nodiscard]] nb::object of(nb::handle object) const {
+    PyObject* const found = PyObject_GetAttr(object.ptr(), name_);
+    if (found == nullptr) throw nb::python_error();
+    return nb::steal(found);
+  }
+
+ private:
+  PyObject* name_;
+};
+
+std::vector<PyObject*> deps_among(const nb::args& arguments) {
+  std::vector<PyObject*> deps;
+  deps.reserve(arguments.size());
+  for (const nb::handle each : arguments) {
+    if (as<py_dep>(each) != nullptr) deps.push_back(each.ptr());
+  }
+  return deps;
+}
+
+// Of a launch that this file knows how to do: on GPUs, in a context of ours. Else null.
+std::shared_ptr<context_state> context_of(const configured_kernel& self,
+                                          const std::vector<PyObject*>& deps) {
+  std::shared_ptr<context_state> state;
+  if (!self.ctx.is_none()) {
+    const auto* const named = as<py_context>(self.ctx);
+    if (named != nullptr && self.ctx.type().is(nb::type<py_context>())) state = named->state;
+  } else if (!deps.empty()) {
+    const auto* const data = as<py_data>(data_object(deps[0]));
+    if (data != nullptr) state = data->state;
+  }
+  return state && state->native_memory && !state->finalized ? state : nullptr;
+}
+
+nb::args parts_of(const configured_kernel& self, const nb::args& arguments,
+                  const std::vector<PyObject*>& deps) {
+  const std::size_t places = self.place.is_none() ? 0 : 1;
+  if (places == 0 && deps.size() == arguments.size()) return arguments;
+  return nb::borrow<nb::args>(make_tuple_of(places + deps.size(), [&](std::size_t i) {
+    return i < places ? self.place : nb::borrow(deps[i - places]);
+  }));
+}
+
+nb::object compiled_of(nb::handle kernel) {
+  static const interned compiled("_compiled");
+  nb::object known = compiled.of(kernel);
+  return known.is_none() ? nb::object(kernel.attr("_get_compiled_kernel")()) : known;
+}
+
+// What Numba gives for the grid, the block and this stream.
+nb::object launcher_of(const configured_kernel& self, nb::handle compiled, nb::handle stream) {
+  static const interned launchers("_launchers");
+  static constinit module_name configure(adapter, "_configure");
+  const nb::object known = launchers.of(self.kernel);
+  const nb::tuple key = nb::make_tuple(self.grid, self.block, stream);
+  if (PyObject* const found = PyDict_GetItemWithError(known.ptr(), key.ptr())) {
+    return nb::borrow(found);
+  }
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  return configure.get()(self.kernel, compiled, key);
+}
+
+// The arguments, with arrays in place of deps.
+std::vector<PyObject*> values_of(const nb::args& arguments, nb::handle arrays) {
+  std::vector<PyObject*> values;
+  values.reserve(arguments.size());
+  Py_ssize_t next = 0;
+  for (const nb::handle each : arguments) {
+    const bool is_dep = as<py_dep>(each) != nullptr;
+    values.push_back(is_dep ? PyTuple_GetItem(arrays.ptr(), next++) : each.ptr());
+    if (values.back() == nullptr) throw nb::python_error();
+  }
+  return values;
+}
+
+void call_launcher(nb::handle launcher, const std::vector<PyObject*>& values,
+                   const nb::kwargs& options) {
+  nb::object result;
+  if (PyDict_Size(options.ptr()) == 0) {
+    result = nb::steal(PyObject_Vectorcall(launcher.ptr(), values.data(), values.size(), nullptr));
+  } else {
+    const nb::object all =
+        make_tuple_of(values.size(), [&](std::size_t i) { return nb::borrow(values[i]); });
+    result = nb::steal(PyObject_Call(launcher.ptr(), all.ptr(), options.ptr()));
+  }
+  if (!result.is_valid()) throw nb::python_error();
+}
+
+void launch_in_task(const configured_kernel& self, py_task& task, nb::handle as_object,
+                    const nb::args& arguments, const nb::kwargs& options, nb::handle compiled) {
+  const nb::object arrays = arrays_of(task, as_object);
+  if (nb::len(arrays) < task.data.size()) {  // a token, which is refused here
+    for (std::size_t i = 0; i < task.data.size(); ++i)
+      static_cast<void>(get_arg_cai(task, nb::int_(i)));
+  }
+  const nb::object launcher = launcher_of(self, compiled, from_stream(stream_of(task)));
+  call_launcher(launcher, values_of(arguments, arrays), options);
+}
+
+void launch(const configured_kernel& self, const nb::args& arguments, const nb::kwargs& options) {
+  const std::vector<PyObject*> deps = deps_among(arguments);
+  const std::shared_ptr<context_state> state = context_of(self, deps);
+  if (!state) {
+    static constinit module_name launch(adapter, "_launch");
+    launch.get()(self.kernel, nb::make_tuple(self.grid, self.block, self.place, self.ctx),
+                 arguments, options);
+    return;
+  }
+  static const interned name("__name__");
+  const nb::object compiled = compiled_of(self.kernel);
+  const nb::object made =
+      nb::cast(make_task(state, parts_of(self, arguments, deps), name.of(self.kernel)));
+  py_task& task = *nb::inst_ptr<py_task>(made);
+  start(task);
+  or_fail(task, [&] { launch_in_task(self, task, made, arguments, options, compiled); });
+  if (!task.core.is_ended()) end_task(task);
+}
+
+void bind_configured_kernel(nb::module_& core) {
+  nb::class_<configured_kernel>(
+      core, "configured_kernel", nb::pooled(),
+      "A kernel of `millstream.interop.numba.jit` with a grid, a block, and maybe a place and a "
+      "context. Does not change.")
+      .def(
+          "__init__",
+          [](configured_kernel* self, nb::handle kernel, nb::handle configuration) {
+            new (self) configured_kernel(configure(kernel, configuration));
+          },
+          "kernel"_a, "configuration"_a.none(),
+          nb::sig("def __init__(self, kernel: object, configuration: object) -> None"),
+          "TypeError unless the configuration is ``grid, block``, with a place and a context if "
+          "wanted.")
+      .def("__call__", &launch, "args"_a, "options"_a,
+           nb::sig("def __call__(self, *args: typing.Any, **options: typing.Any) -> None"),
+           "Launches the kernel as a task; its positional deps become arrays.");
+}
+
+}  // namespace
+
+void bind_numba_block(nb::module_& core) {
+  bind_block(core);
+  bind_configured_kernel(core);
+}
+
+}  // namespace millstream::python

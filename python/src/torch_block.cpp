@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Python class `pytorch_task`, and how a stream is made current in PyTorch. The rest of the
+// adapter is millstream/interop/pytorch.py.
+#include <utility>
+
+#include <nanobind/nanobind.h>
+
+#include "bind.hpp"
+#include "convert.hpp"
+#include "framework_block.hpp"
+
+namespace millstream::python {
+namespace {
+
+using namespace nb::literals;
+
+constexpr const char* adapter = "millstream.interop.pytorch";
+
+// --- streams
+
+// Makes one stream current by the two calls that `torch.cuda.stream` ends in.
+struct stream_switch {
+  nb::object current;       // of a device: (stream, device index, device type)
+  nb::object make_current;  // takes the same
+  nb::object device;
+  nb::object number;
+  nb::object tell;  // the allocator, of arguments that the stream will use
+
+  [[nodiscard]] nb::object enter() const {
+    PyObject* const argument = device.ptr();
+    nb::object before = nb::steal(PyObject_Vectorcall(current.ptr(), &argument, 1, nullptr));
+    if (!before.is_valid()) throw nb::python_error();
+    make(number);
+    return before;
+  }
+  void make(nb::handle which) const {
+    PyObject* const result = PyObject_Call(make_current.ptr(), which.ptr(), nullptr);
+    if (result == nullptr) throw nb::python_error();
+    Py_DECREF(result);
+  }
+};
+
+nb::object enter_with(const stream_switch& self, nb::handle arguments) {
+  nb::object before = self.enter();
+  if (to_bool(arguments)) self.tell(arguments);
+  return before;
+}
+
+void bind_stream_switch(nb::module_& core) {
+  nb::class_<stream_switch>(core, "stream_switch",
+                            "Makes a stream current in PyTorch. Does not change; any thread.")
+      .def(
+          "__init__",
+          [](stream_switch* self, nb::handle current, nb::handle make_current, nb::handle device,
+             nb::tuple number, nb::handle tell) {
+            new (self) stream_switch{nb::borrow(current), nb::borrow(make_current),
+                                     nb::borrow(device), std::move(number), nb::borrow(tell)};
+          },
+          "current"_a, "make_current"_a, "device"_a, "number"_a, "tell"_a,
+          nb::sig("def __init__(self, current: collections.abc.Callable[[int], tuple[int, ...]], "
+                  "make_current: collections.abc.Callable[..., object], device: int, "
+                  "number: tuple[int, ...], "
+                  "tell: collections.abc.Callable[[tuple[typing.Any, ...]], object]) -> None"),
+          "`current(device)` gives what ``make_current(*number)`` takes.")
+      .def("enter", &enter_with, "arguments"_a = nb::tuple(),
+           nb::sig("def enter(self, arguments: tuple[typing.Any, ...] = ()) -> tuple[int, ...]"),
+           "Makes it current for a body with these arguments; gives what `leave` takes.")
+      .def("leave", &stream_switch::make, "before"_a,
+           nb::sig("def leave(self, before: tuple[int, ...]) -> None"),
+           "Makes current what was so before.");
+}
+
+// --- the block
+
+struct torch_block : framework_block {
+  nb::object stream;  // its switch, while that is current
+  nb::object before;
+};
+
+PyObject* loaded_torch() {
+  static PyObject* const name = PyUnicode_InternFromString("torch");
+  PyObject* const found = PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
+  if (found == nullptr && PyErr_Occurred() != nullptr) throw nb::python_error();
+  return found;
+}
+
+// What `_import_torch` gives. It is asked again once it, or the module, is another one.
+nb::object find_torch() {
+  static constinit module_name import(adapter, "_import_torch");
+  static constinit PyObject* asked = nullptr;
+  static constinit PyObject* loaded = nullptr;  // compared only
+  static constinit PyObject* answer = nullptr;
+  nb::object function = import.get();
+  if (function.ptr() == asked && loaded_torch() == loaded) return nb::borrow(answer);
+  nb::object found = function();
+  loaded = loaded_torch();
+  const nb::object old_function = nb::steal(std::exchange(asked, function.release().ptr()));
+  const nb::object old_answer = nb::steal(std::exchange(answer, nb::object(found).release().ptr()));
+  return found;
+}
+
+nb::object find_switch(py_task& task, nb::handle torch) {
+  static constinit module_name known(adapter, "_switches");
+  static constinit module_name find(adapter, "_find_switch");
+  if (!task.state->native_memory) return nb::none();
+  const body_call call = task.core.call();
+  const std::uint64_t number = stream_of(task);
+  if (call.device >= 0) {
+    const nb::object switches = known.get();
+    const nb::tuple key = nb::make_tuple(number, call.device);
+    if (PyObject* const found = PyDict_GetItemWithError(switches.ptr(), key.ptr())) {
+      return nb::borrow(found);
+    }
+    if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  }
+  return find.get()(torch, nb::make_tuple(from_stream(number), call.device));
+}
+
+void enter_stream(torch_block& self, nb::handle torch) {
+  nb::object found = find_switch(*self.own, torch);
+  if (found.is_none()) return;
+  const auto* const direct = as<stream_switch>(found);
+  self.before = direct != nullptr ? direct->enter() : found.attr("enter")(nb::tuple());
+  self.stream = std::move(found);
+}
+
+void leave_stream(torch_block& self) {
+  if (!self.stream.is_valid()) return;
+  const nb::object from = std::exchange(self.stream, {});
+  const nb::object to = std::exchange(self.before, {});
+  const auto* const direct = as<stream_switch>(from);
+  if (direct != nullptr) {
+    direct->make(to);
+  } else {
+    from.attr("leave")(to);
+  }
+}
+
+void leave_stream_quietly(torch_block& self) {
+  try {
+    leave_stream(self);
+  } catch (const nb::python_error& raised) {
+    if (!raised.matches(PyExc_Exception)) throw;
+  }
+}
+
+nb::object detached(nb::handle tensor) {
+  static PyObject* const name = PyUnicode_InternFromString("detach");
+  PyObject* const self = tensor.ptr();
+  PyObject* const made = PyObject_VectorcallMethod(name, &self, 1, nullptr);
+  if (made == nullptr) throw nb::python_error();
+  return nb::steal(made);
+}
+
+nb::object tensors_of(const torch_block& self, nb::handle torch) {
+  static constinit module_name describe(adapter, "_describe");
+  static constinit module_name make(adapter, "_new_tensors");
+  const nb::object maker = describe.get();
+  const nb::object known = described(*self.own, maker);
+  if (known.is_none()) return make.get()(torch, self.task);
+  const std::size_t count = nb::len(known);
+  if (count == 0) return nb::none();
+  return make_tuple_of(count, [&](std::size_t i) { return detached(known[i]); });
+}
+
+nb::object enter(torch_block& self) {
+  if (self.others.is_valid()) return self.others.attr("__enter__")();
+  const nb::object torch = find_torch();
+  start(*self.own);
+  return or_fail(
+      *self.own,
+      [&] {
+        enter_stream(self, torch);
+        return tensors_of(self, torch);
+      },
+      [&] { leave_stream_quietly(self); });
+}
+
+void leave(torch_block& self, nb::handle type, nb::handle value, nb::handle traceback) {
+  if (self.others.is_valid()) {
+    self.others.attr("__exit__")(type, value, traceback);
+  } else if (!type.is_none()) {
+    leave_stream_quietly(self);
+    fail_quietly(*self.own, value.is_none() ? type : value);
+  } else {
+    or_fail(*self.own, [&] { leave_stream(self); });
+    end_task(*self.own);
+  }
+}
+
+void bind_block(nb::module_& core) {
+  nb::class_<torch_block>(
+      core, "pytorch_task", nb::pooled(),
+      "A task around a ``with`` block, with its stream current in PyTorch.\n\n"
+      "``with pytorch_task(ctx, *args) as tensors``: `args` are those of `context.task`. The block "
+      "gets a tuple of tensors, one for each dependency that is no token (see `tensor_arg`), or "
+      "None where there are none. What raises in the block fails the task; an error of the "
+      "clean-up is raised only after a clean block, that of the stream before that of the task. On "
+      "host machines the tensors are in host memory and there is no stream.\n\n"
+      "Raises what `context.task` and `task.start` raise, and ImportError without PyTorch.")
+      .def(
+          "__init__",
+          [](torch_block* self, nb::handle ctx, const nb::args& parts) {
+            static constinit module_name of_others(adapter, "_block_of_others");
+            torch_block made;
+            make_block(made, ctx, parts, {}, of_others);
+            new (self) torch_block(std::move(made));
+          },
+          "ctx"_a.none(), "args"_a,
+          nb::sig("def __init__(self, ctx: millstream.context, *args: object) -> None"),
+          "Makes the task.")
+      .def("__enter__", &enter, nb::sig("def __enter__(self) -> tuple[typing.Any, ...] | None"),
+           "Starts the task; the tensors.")
+      .def("__exit__", &leave, "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
+           nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
+                   "None"),
+           "Takes the stream back and ends the task, whatever happens.");
+}
+
+}  // namespace
+
+void bind_torch_block(nb::module_& core) {
+  bind_stream_switch(core);
+  bind_block(core);
+}
+
+}  // namespace millstream::python
