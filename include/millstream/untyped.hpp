@@ -475,11 +475,12 @@ class MILLSTREAM_API untyped_context {
   /// Blocks until all tasks and host functions ended and all notices were told, those of meanwhile
   /// included; writes back; lets go of the data. The second call does nothing. Does not look at
   /// failures. On a caller's stream it does not block: all that is queued there instead, and the
-  /// user's buffers are held until the context is dropped and the stream has passed. Throws
+  /// user's buffers and `with` are held until the context is dropped and the stream has passed, or,
+  /// if it is captured, as long as what is captured may run. Throws
   /// error(usage) while a task is open, but for one that a body has open (a caller's stream: that
   /// too), and error(deadlock) from inside a body of this context, or a listener where notices are
   /// left, before anything changed.
-  void finish();
+  void finish(std::shared_ptr<void> with = {});
   /// Blocks until what was submitted so far, and what that submits, has ended. Throws
   /// error(deadlock) from inside a body of this context.
   void drain();

@@ -202,8 +202,8 @@ core::context& untyped_context::engine() const {
   throw error(errc::usage, "this context was moved away; use the one it was moved to");
 }
 
-void untyped_context::finish() {
-  engine().finish();
+void untyped_context::finish(std::shared_ptr<void> with) {
+  engine().finish(std::move(with));
 }
 void untyped_context::drain() {
   engine().drain();

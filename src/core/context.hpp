@@ -101,7 +101,7 @@ class context : public std::enable_shared_from_this<context> {
   void read_back(data& what, void* to);
   [[nodiscard]] notice_ticket notify(std::unique_ptr<notice> told);
   [[nodiscard]] notice_ticket fetch(data& what, void* to, std::unique_ptr<notice> told);
-  void finish();
+  void finish(std::shared_ptr<void> with = {});
   /// Blocks until no lane has anything left, what bodies submit meanwhile included.
   void drain();
   /// The machine's picture of what was recorded. Throws error(usage) in an immediate context.
@@ -357,11 +357,12 @@ class context : public std::enable_shared_from_this<context> {
   void finish_lost(lock& held, std::vector<std::shared_ptr<void>>& dropped);
 
   // lifetime.cpp
-  void finish_held(lock& held, std::vector<std::shared_ptr<void>>& dropped);
+  void finish_held(lock& held, std::shared_ptr<void>& with,
+                   std::vector<std::shared_ptr<void>>& dropped);
   void drain_lanes(lock& held);
   void drain_all(lock& held);
   void begin_finish(const lock& held);
-  void finish_on_stream(lock& held);
+  void finish_on_stream(lock& held, std::shared_ptr<void>& with);
   void write_back_all(bool guarded);
   void keep_until_passed();
   void keep_behind(const completion_set& uses, std::vector<std::shared_ptr<void>>& owners);
@@ -398,7 +399,7 @@ class context : public std::enable_shared_from_this<context> {
   std::vector<data*> all_data_;
   std::vector<retired> retired_;
   std::vector<derivation> derivations_;
-  std::vector<std::shared_ptr<void>> kept_;  // owners of buffers that the caller's stream may use
+  std::vector<std::shared_ptr<void>> kept_;  // what the caller's stream may use
   std::vector<std::unique_ptr<backend::event>> events_;
   std::size_t notices_ = 0;  // not told yet
   std::condition_variable notices_changed_;

@@ -71,6 +71,16 @@ void lane_set::close() noexcept {
   }
 }
 
+void lane_set::leave_leases(held_leases& to) {
+  for (auto& each : lanes_) {
+    if (each->foreign || each->place == host_place) continue;
+    if (std::exchange(each->parked, false)) machine_.unpark();
+    each->lease.recorded = true;
+    to.add(each->place, std::move(each->lease));
+  }
+  if (recorder_ != nullptr) recorder_->leave_streams(to);
+}
+
 lane_set::place_pool& lane_set::pool_of(place_index place) {
   for (place_pool& pool : pools_) {
     if (pool.place == place) return pool;

@@ -129,6 +129,10 @@ class lane_set {
   /// The work that is in a stream of the user's now; the stream may end after this. Throws as
   /// machine::adopt, and error(usage) if somebody records it and not us with it.
   [[nodiscard]] completion behind(std::uint64_t stream);
+  /// Hands the queues of devices over, those of bodies included, to whoever keeps what was
+  /// recorded of the caller's stream: libraries keep memory for each stream, which it uses whenever
+  /// it runs. In the end, as `close`.
+  void leave_leases(held_leases& to);
   /// The caller's stream waits for every other lane, host functions included.
   void join_into_caller();
 

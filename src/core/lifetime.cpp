@@ -328,7 +328,7 @@ void context::check_no_open_task_of_callers() const {
   if (open_count_ > open_in_bodies_) check_no_open_task();
 }
 
-void context::finish() {
+void context::finish(std::shared_ptr<void> with) {
   check_process();
   if (current_job().owner == this) {
     throw error(errc::deadlock, base::cat("finalize was called inside ", running_task_name(),
@@ -343,7 +343,7 @@ void context::finish() {
     if (phase_ == phase::finished) return;
     const bool on_stream = lanes_.has_caller();
     try {
-      finish_held(held, dropped);
+      finish_held(held, with, dropped);
     } catch (const error& broken) {
       if (broken.code() != errc::device_lost || phase_ == phase::finished) throw;
       lost.emplace(loss_error(held));
@@ -358,9 +358,10 @@ void context::finish() {
   if (lost) throw std::move(*lost);
 }
 
-void context::finish_held(lock& held, std::vector<std::shared_ptr<void>>& dropped) {
+void context::finish_held(lock& held, std::shared_ptr<void>& with,
+                          std::vector<std::shared_ptr<void>>& dropped) {
   if (lanes_.has_caller()) {
-    if (phase_ == phase::live) finish_on_stream(held);
+    if (phase_ == phase::live) finish_on_stream(held, with);
     return;
   }
   if (phase_ == phase::live) {
@@ -385,7 +386,7 @@ void context::begin_finish(const lock& held) {
 
 // Everything that is left is queued, and the caller's stream comes after it. Which host functions
 // will fail is not known yet: queues that run jobs look at their turn, others now.
-void context::finish_on_stream(lock& held) {
+void context::finish_on_stream(lock& held, std::shared_ptr<void>& with) {
   check_no_open_task();
   close_stage(held, "finalize");
   phase_ = phase::finishing;
@@ -401,6 +402,7 @@ void context::finish_on_stream(lock& held) {
   retired_.clear();
   kept_.push_back(std::make_shared<std::deque<kept_stage>>(std::exchange(stages_, {})));
   drop_postponed(kept_);
+  kept_.push_back(std::move(with));
   pools_.trim_all();
   join_into_caller(held);
   keep_until_passed();
@@ -410,12 +412,15 @@ void context::finish_on_stream(lock& held) {
 }
 
 // The stream may still use the buffers, whose owners wait for it on the host side. What was
-// recorded can run again at any time: there the recorded graph keeps them. Where it cannot, they
-// stay with the context, and then the recorder has to keep them.
+// recorded can run again at any time: there the recorded graph keeps them, and the queues that it
+// was recorded from. Where it cannot, they stay with the context, and then the recorder has to keep
+// them.
 void context::keep_until_passed() {
   if (lanes_.is_recorded()) {
+    auto leases = std::make_shared<held_leases>(on());
+    lanes_.leave_leases(*leases);
+    kept_.push_back(std::move(leases));
     std::erase(kept_, nullptr);
-    if (kept_.empty()) return;
     auto all = std::make_shared<std::vector<std::shared_ptr<void>>>(kept_);
     if (lanes_.queue(0).keep(std::move(all)).ok()) kept_.clear();
     return;

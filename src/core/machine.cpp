@@ -114,6 +114,17 @@ void machine::give_back(place_index place, leased_queue lease) noexcept {
   idle(place).push_back(std::move(lease));
 }
 
+held_leases::~held_leases() {
+  for (auto& [place, lease] : all_) {
+    if (base::forked_child()) {
+      [[maybe_unused]] const auto* const queue = lease.queue.release();
+      [[maybe_unused]] const auto* const mark = lease.mark.release();
+    } else {
+      of_.give_back(place, std::move(lease));
+    }
+  }
+}
+
 backend::result<std::uint64_t> machine::hand_over_queue(place_index place) {
   std::optional<leased_queue>& kept = hand_over_[static_cast<std::size_t>(place + 1)];
   {

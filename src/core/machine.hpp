@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <millstream/machine.hpp>
@@ -92,6 +93,20 @@ class machine {
   std::atomic<int> parked_{0};
   std::atomic<std::uint64_t> host_ends_{0};
   std::condition_variable host_ended_;
+};
+
+/// Leases that go back together, when it ends. Not to be ended under a lock of the machine's.
+class held_leases {
+ public:
+  explicit held_leases(machine& of) noexcept : of_(of) {}
+  ~held_leases();
+  held_leases(const held_leases&) = delete;
+  held_leases& operator=(const held_leases&) = delete;
+  void add(place_index place, leased_queue lease) { all_.emplace_back(place, std::move(lease)); }
+
+ private:
+  machine& of_;
+  std::vector<std::pair<place_index, leased_queue>> all_;
 };
 
 /// The machine for these options: found or opened. Throws as

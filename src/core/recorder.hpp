@@ -90,6 +90,9 @@ class recorder {
   /// What others issue to the streams of bodies from now on comes behind what `launches` has. Once,
   /// in the end.
   virtual void leave_streams(backend::queue& launches) = 0;
+  /// The same where that is a recording of somebody else's, which may run again at any time: the
+  /// streams are for whoever keeps it.
+  virtual void leave_streams(held_leases& to) = 0;
   /// Discards what was recorded, and begins the next stage.
   virtual void give_up() noexcept = 0;
   /// The number that lanes show as their queue's where nothing is captured: that of the queue which

@@ -300,6 +300,12 @@ void recorder::leave_streams(backend::queue& launches) {
   machine_.give_back(std::move(mark));
 }
 
+void recorder::leave_streams(core::held_leases& to) {
+  for (body_stream& each : streams_)
+    to.add(each.place, std::move(each.lease));
+  streams_.clear();
+}
+
 void recorder::give_up() noexcept {
   if (graph_ == nullptr) return;
   for (backend::job* each : drawing_.jobs)

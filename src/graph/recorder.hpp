@@ -48,6 +48,7 @@ class recorder final : public core::recorder {
   void launch(backend::queue& on) override;
   void give_up() noexcept override;
   void leave_streams(backend::queue& launches) override;
+  void leave_streams(core::held_leases& to) override;
   void show_queue(std::uint64_t number) noexcept override { number_ = number; }
   [[nodiscard]] const recording_stats& stats() const noexcept override { return stats_; }
   [[nodiscard]] std::string native_dot() const override;

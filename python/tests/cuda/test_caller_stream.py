@@ -173,6 +173,38 @@ def test_tokens_order_the_branches_of_a_recording(any_order, driver, machine, st
         assert array.get().tolist() == [6] * COUNT
 
 
+def streams_of_fills(driver, ctx, datas, value):
+    streams = set()
+    for data in datas:
+        with ctx.task(data.write()) as t:
+            streams.add(t.stream_ptr())
+            driver.fill(t.stream_ptr(), t.get_arg(0), value, COUNT)
+    return streams
+
+
+# Libraries keep memory for each stream, which what was captured uses whenever it is launched.
+def test_recording_outlives_all_that_was_captured_and_has_its_streams_alone(
+    driver, machine, stream, use_graph
+):
+    arrays = [DeviceArray(driver, np.zeros(COUNT)) for _ in range(3)]
+    with Recording(driver, stream) as recording:
+        with stf.context(stream=stream, machine=machine, use_graph=use_graph) as ctx:
+            datas = [ctx.logical_data(each) for each in arrays]
+            used = streams_of_fills(driver, ctx, datas, 7) - {stream}
+    assert used
+    del ctx, datas
+    gc.collect()
+    for _ in range(3):
+        for other_use_graph in (False, True):
+            with stf.context(machine=machine, use_graph=other_use_graph) as other:
+                datas = [other.logical_data_empty((COUNT,)) for _ in range(16)]
+                assert not used & streams_of_fills(driver, other, datas, 1)
+        for each in arrays:
+            driver.upload(each.pointer, np.zeros(COUNT))
+        recording.launch()
+        assert [each.get().tolist() for each in arrays] == [[7] * COUNT] * 3
+
+
 def test_waiting_inside_of_a_capture_is_an_error_and_leaves_it_whole(
     driver, machine, stream, use_graph
 ):

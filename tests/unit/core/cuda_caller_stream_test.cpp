@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Contexts on a stream of the caller's, recorded by the caller or not, and buffers that a stream
 /// of somebody else still fills. Holds for the look-alike driver and for a real one.
+#include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -44,6 +46,15 @@ class CudaRecordedCaller : public CudaCaller, public testing::WithParamInterface
     abi::graph recorded = nullptr;
     CALL(cuStreamEndCapture, stream_, &recorded);
     return recorded;
+  }
+  /// A task that fills the datum and tells the stream it had.
+  void submit_noted_fill(untyped_context& on, const untyped_data& what, std::uint32_t value,
+                         std::set<std::uint64_t>& streams) {
+    run(on, exec_place::device(0), {{what, access_mode::write, {}, {}}},
+        [&streams, fill = fill_, value](const body_call& call) {
+          streams.insert(reinterpret_cast<std::uint64_t>(call.stream));
+          launch(fill, stream_of(call), call.pointers[0], value, count);
+        });
   }
   /// Three launches over spoiled values, so that a branch that was left out shows.
   template <class Look>
@@ -112,6 +123,96 @@ TEST_P(CudaRecordedCaller, TheRecordingKeepsTheBuffers) {
   });
   CALL(cuStreamSynchronize, stream_);
   while (!watched.expired())  // on a thread of the library's, soon
+    std::this_thread::yield();
+}
+
+// Libraries keep memory for each stream, and what was recorded uses it whenever it runs.
+TEST_P(CudaRecordedCaller, StreamsOfItsTasksAreNobodyElsesWhileItMayRun) {
+  std::set<std::uint64_t> used;
+  const abi::graph recorded = record([&](untyped_context& ctx) {
+    for (int block = 0; block < 3; ++block)
+      submit_noted_fill(ctx, in_device(ctx, block), 4, used);
+    ctx.finish();
+  });
+  used.erase(stream());
+  ASSERT_FALSE(used.empty());
+  const auto meets_another_context = [&] {
+    std::set<std::uint64_t> theirs;
+    for (const bool also_recorded : {false, true}) {
+      context_options options;
+      options.on = machine({.name = "cuda", .devices = 0, .seed = {}});
+      options.use_graph = also_recorded;
+      untyped_context other(options);
+      for (int i = 0; i < 16; ++i)
+        submit_noted_fill(other, other.make_data(block_bytes), 5, theirs);
+      other.finish();
+    }
+    return std::any_of(theirs.begin(), theirs.end(),
+                       [&](std::uint64_t each) { return used.count(each) != 0; });
+  };
+  EXPECT_FALSE(meets_another_context());
+  launch_often(recorded, [&] {
+    EXPECT_EQ(value_of(0), 4U);
+    EXPECT_FALSE(meets_another_context());
+  });
+  CALL(cuStreamSynchronize, stream_);
+  while (!meets_another_context())  // a thread of the library's gives them back, soon
+    std::this_thread::yield();
+}
+
+TEST_P(CudaRecordedCaller, StreamsOfATaskComeBackWhenTheCaptureIsThrownAway) {
+  std::set<std::uint64_t> used;
+  const abi::graph recorded = record([&](untyped_context& ctx) {
+    submit_noted_fill(ctx, in_device(ctx, 0), 4, used);
+    submit_noted_fill(ctx, in_device(ctx, 1), 4, used);
+    ctx.finish();
+  });
+  CALL(cuGraphDestroy, recorded);
+  used.erase(stream());
+  ASSERT_FALSE(used.empty());
+  std::set<std::uint64_t> theirs;
+  while (theirs.count(*used.begin()) == 0) {
+    untyped_context other = open("cuda", 0);
+    for (int i = 0; i < 16; ++i)
+      submit_noted_fill(other, other.make_data(block_bytes), 5, theirs);
+    other.finish();
+  }
+}
+
+// What the context was given to keep goes with what was recorded.
+TEST_P(CudaRecordedCaller, TheRecordingKeepsWhatTheContextEndsWith) {
+  auto code = std::make_shared<int>(1);
+  const std::weak_ptr<int> watched = code;
+  const abi::graph recorded = record([&](untyped_context& ctx) {
+    submit_fill(ctx, in_device(ctx, 0), 8);
+    ctx.finish(std::move(code));
+  });
+  launch_often(recorded, [&] {
+    EXPECT_EQ(value_of(0), 8U);
+    EXPECT_FALSE(watched.expired());
+  });
+  CALL(cuStreamSynchronize, stream_);
+  while (!watched.expired())  // on a thread of the library's, soon
+    std::this_thread::yield();
+}
+
+TEST_F(CudaCaller, WhatAContextEndsWithIsDroppedWhereNothingIsRecorded) {
+  auto code = std::make_shared<int>(1);
+  const std::weak_ptr<int> watched = code;
+  {
+    untyped_context ctx = open("cuda", 0);
+    ctx.finish(std::move(code));
+    EXPECT_TRUE(watched.expired());
+  }
+  code = std::make_shared<int>(2);
+  const std::weak_ptr<int> again = code;
+  {
+    untyped_context ctx = open_here();
+    submit_fill(ctx, in_device(ctx, 0), 8);
+    ctx.finish(std::move(code));
+  }
+  EXPECT_EQ(value_of(0), 8U);
+  while (!again.expired())  // when the stream has passed
     std::this_thread::yield();
 }
 
