@@ -21,6 +21,7 @@ struct recorded_lane {
   std::size_t heir = ~std::size_t{0};  ///< a lane that it comes after and whose stream it may have
   backend::node_list ends;             ///< what comes after this lane has to wait for
   backend::node_list before;           ///< what its next operation waits for besides
+  std::size_t distinct = 0;            ///< as many of `before` are known to be named once
 };
 
 /// A node in a list, for sorting.

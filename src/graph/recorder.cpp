@@ -86,6 +86,7 @@ core::lane_index recorder::open(core::place_index place) {
   opened.heir = no_lane;
   opened.ends.clear();
   opened.before.clear();
+  opened.distinct = 0;
   drawing_.mix(static_cast<std::uint64_t>(place) + 16);
   return core::first_recorded_lane + static_cast<core::lane_index>(lane_count_++);
 }
@@ -97,12 +98,21 @@ backend::queue& recorder::queue(core::lane_index lane) noexcept {
   return queue_;
 }
 
+// A lane without an operation stands for what it waits for, each named once, since lanes of that
+// kind behind one another would name it again and again.
+backend::node_span recorder::ends_of(recorded_lane& ended) {
+  if (!ended.ends.empty()) return {ended.ends.begin(), ended.ends.size()};
+  if (ended.distinct != ended.before.size()) {
+    make_unique(ended.before, drawing_.sorted);
+    ended.distinct = ended.before.size();
+  }
+  return {ended.before.begin(), ended.before.size()};
+}
+
 void recorder::wait(core::lane_index waiter, core::completion what) {
-  const recorded_lane& ended = at(what.lane);
+  recorded_lane& ended = at(what.lane);
   recorded_lane& waiting = at(waiter);
-  waiting.before.append({ended.ends.begin(), ended.ends.size()});
-  // A lane without an operation stands for what it waits for.
-  if (ended.ends.empty()) waiting.before.append({ended.before.begin(), ended.before.size()});
+  waiting.before.append(ends_of(ended));
   drawing_.mix(what.lane);
   if (ended.used != no_stream && ended.place == waiting.place) {
     waiting.heir = what.lane - core::first_recorded_lane;

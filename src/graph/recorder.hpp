@@ -83,6 +83,7 @@ class recorder final : public core::recorder {
   void begin_stage(core::place_index place);
   void end_stage() noexcept;
   [[nodiscard]] backend::node_span predecessors(core::lane_index lane) noexcept;
+  [[nodiscard]] backend::node_span ends_of(recorded_lane& ended);
   [[nodiscard]] std::size_t take_stream(recorded_lane& by);
   [[nodiscard]] bool is_free(const body_stream& which, core::place_index place) const noexcept;
   void come_after_last(recorded_lane& lane, const body_stream& of);

@@ -25,7 +25,7 @@ inline void describe_fill(untyped_context& on, const std::vector<task_dep>& deps
   const std::uint32_t value = 1;
   const std::uint64_t count = 16;
   const std::array<kernel_argument, 3> arguments{
-      kernel_argument{&to, sizeof to, alignof(void*)},
+      kernel_argument{static_cast<const void*>(&to), sizeof to, alignof(void*)},
       kernel_argument{&value, sizeof value, alignof(std::uint32_t)},
       kernel_argument{&count, sizeof count, alignof(std::uint64_t)}};
   task.launch({&fill, {.grid = 1, .block = 32}, arguments, nullptr});

@@ -90,13 +90,14 @@ class RecordedStage : public testing::Test {
   const device_kernel fill_ = device_kernel(native_);
 };
 
-const names end_of_stage =
-    joined({relaxed("cuGraphExecUpdate"), {"cuGraphLaunch"}, relaxed("cuGraphDestroy")});
+names end_of_stage() {
+  return joined({relaxed("cuGraphExecUpdate"), {"cuGraphLaunch"}, relaxed("cuGraphDestroy")});
+}
 
 // What the stage before was made of goes when this one has been launched.
 TEST_F(RecordedStage, OfDescribedKernelsAsksForNothingThatGrowsWithIt) {
   EXPECT_EQ(again([&] { describe(3); }),
-            joined({{"cuGraphCreate"}, names(3, "cuGraphAddKernelNode"), end_of_stage}));
+            joined({{"cuGraphCreate"}, names(3, "cuGraphAddKernelNode"), end_of_stage()}));
 }
 
 TEST_F(RecordedStage, OfDescribedKernelsIsNotCountedWhenItIsInstantiatedEither) {
@@ -114,7 +115,7 @@ TEST_F(RecordedStage, OfBodiesIsCountedOnce) {
       joined({{"cuGraphCreate", "cuStreamBeginCaptureToGraph", "cuLaunchKernel",
                "cuStreamGetCaptureInfo", "cuStreamUpdateCaptureDependencies", "cuLaunchKernel",
                "cuStreamGetCaptureInfo", "cuStreamEndCapture", "cuGraphGetNodes"},
-              end_of_stage}));
+              end_of_stage()}));
 }
 
 // The nodes are looked at once, for memory of their own.

@@ -90,6 +90,76 @@ TEST(RecordedCounts, ManyReadersOfOneDatumAreLinear) {
   on.finish();
 }
 
+/// A kernel task that launches nothing, so that it is order only.
+void run_empty(untyped_context& on, const std::vector<task_dep>& deps) {
+  untyped_task task(on);
+  task.set_kind(task_kind::cuda_kernel);
+  for (const task_dep& each : deps)
+    task.add_dep(each);
+  task.start();
+  task.end();
+}
+
+std::size_t edges(const untyped_context& on) {
+  const std::string drawn = on.native_dot();
+  std::size_t found = 0;
+  for (std::size_t at = drawn.find("->"); at != std::string::npos; at = drawn.find("->", at + 1))
+    ++found;
+  return found;
+}
+
+// Each layer comes after all of the one before.
+TEST(RecordedCounts, LayersOfEmptyTasksKeepEachPredecessorOnce) {
+  constexpr std::size_t width = 8;
+  untyped_context on = open_recorded("null", 1);
+  std::vector<untyped_data> layer;
+  for (std::size_t i = 0; i < width; ++i) {
+    layer.push_back(on.make_token());
+    run(on, {}, {layer.back().write()}, nothing);
+  }
+  for (int depth = 0; depth < 40; ++depth) {
+    std::vector<task_dep> reads;
+    for (const untyped_data& each : layer)
+      reads.push_back(each.read());
+    std::vector<untyped_data> next;
+    for (std::size_t i = 0; i < width; ++i) {
+      std::vector<task_dep> deps = reads;
+      next.push_back(on.make_token());
+      deps.push_back(next.back().write());
+      run_empty(on, deps);
+    }
+    layer.swap(next);
+  }
+  std::vector<task_dep> last;
+  for (const untyped_data& each : layer)
+    last.push_back(each.read());
+  run(on, {}, last, nothing);
+  static_cast<void>(on.fence());
+  EXPECT_EQ(recorded(on).nodes, width + 1);
+  EXPECT_EQ(edges(on), width);
+  on.finish();
+}
+
+// Neither the ones nor the others have an order among themselves, so that no edge can be left out.
+TEST(RecordedCounts, AJoinOfEmptyTasksIsAnEdgeForEachPair) {
+  untyped_context on = open_recorded("null", 1);
+  std::vector<task_dep> before;
+  const untyped_data join = on.make_token();
+  for (int i = 0; i < 5; ++i) {
+    const untyped_data each = on.make_token();
+    run(on, {}, {each.write()}, nothing);
+    before.push_back(each.read());
+  }
+  before.push_back(join.write());
+  run_empty(on, before);
+  for (int i = 0; i < 7; ++i)
+    run(on, {}, {join.read()}, nothing);
+  static_cast<void>(on.fence());
+  EXPECT_EQ(recorded(on).nodes, 12U);
+  EXPECT_EQ(edges(on), 35U);
+  on.finish();
+}
+
 TEST(RecordedCounts, AnEmptyStageIsNotLaunched) {
   untyped_context on = open_recorded("null", 1);
   static_cast<void>(on.fence());
