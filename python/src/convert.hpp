@@ -50,6 +50,18 @@ template <class T>
 /// TypeError for anything but a data_place and None, which is `otherwise`.
 [[nodiscard]] data_place to_data_place(nb::handle what, const char* argument, data_place otherwise);
 
+/// A tuple of what `get` gives for each index.
+template <class Get>
+[[nodiscard]] nb::object make_tuple_of(std::size_t count, Get&& get) {
+  nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  if (!made.is_valid()) throw nb::python_error();
+  for (std::size_t i = 0; i < count; ++i) {
+    nb::object element = get(i);
+    PyTuple_SetItem(made.ptr(), static_cast<Py_ssize_t>(i), element.release().ptr());
+  }
+  return made;
+}
+
 /// A stream number or an object with `__cuda_stream__`; None is 0.
 [[nodiscard]] std::uint64_t to_stream(nb::handle what);
 /// A `CudaStream`.

@@ -20,6 +20,13 @@ nb::object call_task_of(nb::handle ctx, const nb::args& parts, nb::handle symbol
   return nb::steal(made);
 }
 
+py_task make_own_task(nb::handle ctx, const nb::args& parts, nb::handle symbol) {
+  const auto* const context = as<py_context>(ctx);
+  if (context == nullptr || !ctx.type().is(nb::type<py_context>())) return {empty_context(), {}};
+  check_live(*context->state, "task()");
+  return make_task(context->state, parts, symbol.is_valid() ? symbol : nb::handle(Py_None));
+}
+
 }  // namespace
 
 nb::object module_name::get() {
@@ -33,19 +40,10 @@ nb::object module_name::get() {
   return nb::module_::import_(module_).attr(name_);  // says what is missing
 }
 
-void make_block(framework_block& made, nb::handle ctx, const nb::args& parts, nb::handle symbol,
-                module_name& of_others) {
-  const auto* const context = as<py_context>(ctx);
-  if (context != nullptr && ctx.type().is(nb::type<py_context>())) {
-    check_live(*context->state, "task()");
-    made.task = nb::cast(
-        make_task(context->state, parts, symbol.is_valid() ? symbol : nb::handle(Py_None)));
-    made.own = nb::inst_ptr<py_task>(made.task);
-    return;
-  }
-  made.task = call_task_of(ctx, parts, symbol);
-  made.own = as<py_task>(made.task);
-  if (made.own == nullptr) made.others = of_others.get()(made.task);
+framework_block::framework_block(nb::handle ctx, const nb::args& parts, nb::handle symbol,
+                                 module_name& of_others)
+    : py_task(make_own_task(ctx, parts, symbol)) {
+  if (state->empty) others = of_others.get()(call_task_of(ctx, parts, symbol));
 }
 
 nb::object handled_exception() {

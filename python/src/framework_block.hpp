@@ -22,16 +22,19 @@ class module_name {
   PyObject* key_ = nullptr;
 };
 
-struct framework_block {
-  nb::object task;
-  py_task* own = nullptr;  ///< inside of `task`; null for a task that is not ours
-  nb::object others;       ///< for such a task: the block, in Python
+struct framework_block : py_task {
+  /// Around `ctx.task(*parts)`, with the name `symbol` unless that is null. For a context that is
+  /// not ours, `of_others(task)` makes the block.
+  framework_block(nb::handle ctx, const nb::args& parts, nb::handle symbol, module_name& of_others);
+
+  nb::object others;  ///< that block, in Python; then this is a task of no context
 };
 
-/// A block around `ctx.task(*parts)`, with the name `symbol` unless that is null. For a task that
-/// is not ours, `of_others(task)` makes the block.
-void make_block(framework_block& made, nb::handle ctx, const nb::args& parts, nb::handle symbol,
-                module_name& of_others);
+/// The task inside of the Python object `block`, which it keeps alive, for functions of the
+/// adapters.
+[[nodiscard]] inline nb::object task_inside(const nb::pointer_and_handle<framework_block>& block) {
+  return nb::cast(static_cast<py_task*>(block.p), nb::rv_policy::reference_internal, block.h);
+}
 
 /// The exception that is being handled, as Python's.
 [[nodiscard]] nb::object handled_exception();
@@ -54,18 +57,6 @@ auto or_fail(py_task& task, Call&& call, Undo&& undo) {
 template <class Call>
 auto or_fail(py_task& task, Call&& call) {
   return or_fail(task, std::forward<Call>(call), [] {});
-}
-
-/// The elements of `values` in order, by a call of `get` for each.
-template <class Get>
-[[nodiscard]] nb::object make_tuple_of(std::size_t count, Get&& get) {
-  nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
-  if (!made.is_valid()) throw nb::python_error();
-  for (std::size_t i = 0; i < count; ++i) {
-    nb::object element = get(i);
-    PyTuple_SetItem(made.ptr(), static_cast<Py_ssize_t>(i), element.release().ptr());
-  }
-  return made;
 }
 
 }  // namespace millstream::python

@@ -19,25 +19,32 @@ using namespace nb::literals;
 
 constexpr const char* adapter = "millstream.interop.numba";
 
-// One array for each dependency but tokens.
-nb::object arrays_of(py_task& task, nb::handle as_object) {
-  static constinit module_name describe(adapter, "_to_array");
-  static constinit module_name make(adapter, "_arrays_of");
-  const nb::object maker = describe.get();
-  nb::object known = described(task, maker);
-  return known.is_none() ? make.get()(as_object) : known;
+// Makes the array that is kept with an instance.
+nb::object describe() {
+  static constinit module_name name(adapter, "_to_array");
+  return name.get();
+}
+
+// One array for each dependency but tokens, where not all of them are memory of devices.
+nb::object make_arrays(nb::handle task) {
+  static constinit module_name name(adapter, "_arrays_of");
+  return name.get()(task);
 }
 
 // --- the block
 
-struct numba_block : framework_block {};
+struct numba_block : framework_block {
+  using framework_block::framework_block;
+};
 
-nb::object enter(numba_block& self) {
+nb::object enter(nb::pointer_and_handle<numba_block> block) {
+  numba_block& self = *block.p;
   if (self.others.is_valid()) return self.others.attr("__enter__")();
-  start(*self.own);
-  return or_fail(*self.own, [&]() -> nb::object {
-    nb::object arrays = arrays_of(*self.own, self.task);
-    return nb::make_tuple(arrays, from_stream(stream_of(*self.own)));
+  start(self);
+  return or_fail(self, [&]() -> nb::object {
+    nb::object arrays = described(self, describe());
+    if (arrays.is_none()) arrays = make_arrays(task_inside({block.p, block.h}));
+    return nb::make_tuple(arrays, from_stream(stream_of(self)));
   });
 }
 
@@ -45,9 +52,9 @@ void leave(numba_block& self, nb::handle type, nb::handle value, nb::handle trac
   if (self.others.is_valid()) {
     self.others.attr("__exit__")(type, value, traceback);
   } else if (!type.is_none()) {
-    fail_quietly(*self.own, value.is_none() ? type : value);
+    fail_quietly(self, value.is_none() ? type : value);
   } else {
-    end_task(*self.own);
+    end_task(self);
   }
 }
 
@@ -65,9 +72,7 @@ void bind_block(nb::module_& core) {
           "__init__",
           [](numba_block* self, nb::handle ctx, const nb::args& parts, nb::handle symbol) {
             static constinit module_name of_others(adapter, "_block_of_others");
-            numba_block made;
-            make_block(made, ctx, parts, symbol, of_others);
-            new (self) numba_block(std::move(made));
+            new (self) numba_block(ctx, parts, symbol, of_others);
           },
           "ctx"_a.none(), "args"_a, "symbol"_a = nb::none(),
           nb::sig("def __init__(self, ctx: millstream.context, *args: object, "
@@ -191,15 +196,28 @@ void call_launcher(nb::handle launcher, const std::vector<PyObject*>& values,
   if (!result.is_valid()) throw nb::python_error();
 }
 
-void launch_in_task(const configured_kernel& self, py_task& task, nb::handle as_object,
-                    const nb::args& arguments, const nb::kwargs& options, nb::handle compiled) {
-  const nb::object arrays = arrays_of(task, as_object);
-  if (nb::len(arrays) < task.data.size()) {  // a token, which is refused here
-    for (std::size_t i = 0; i < task.data.size(); ++i)
-      static_cast<void>(get_arg_cai(task, nb::int_(i)));
+struct launch_call {
+  const configured_kernel& what;
+  const nb::args& arguments;
+  const nb::kwargs& options;
+  nb::object compiled;
+
+  void run(py_task& task, nb::handle arrays) const {
+    if (nb::len(arrays) < task.data.size()) {  // a token, which is refused here
+      for (std::size_t i = 0; i < task.data.size(); ++i)
+        static_cast<void>(get_arg_cai(task, nb::int_(i)));
+    }
+    const nb::object launcher = launcher_of(what, compiled, from_stream(stream_of(task)));
+    call_launcher(launcher, values_of(arguments, arrays), options);
   }
-  const nb::object launcher = launcher_of(self, compiled, from_stream(stream_of(task)));
-  call_launcher(launcher, values_of(arguments, arrays), options);
+};
+
+void run_and_end(py_task& task, nb::handle as_object, nb::object arrays, const launch_call& call) {
+  or_fail(task, [&] {
+    if (arrays.is_none()) arrays = make_arrays(as_object);
+    call.run(task, arrays);
+  });
+  if (!task.core.is_ended()) end_task(task);
 }
 
 void launch(const configured_kernel& self, const nb::args& arguments, const nb::kwargs& options) {
@@ -212,13 +230,13 @@ void launch(const configured_kernel& self, const nb::args& arguments, const nb::
     return;
   }
   static const interned name("__name__");
-  const nb::object compiled = compiled_of(self.kernel);
-  const nb::object made =
-      nb::cast(make_task(state, parts_of(self, arguments, deps), name.of(self.kernel)));
-  py_task& task = *nb::inst_ptr<py_task>(made);
+  const launch_call call{self, arguments, options, compiled_of(self.kernel)};
+  py_task task = make_task(state, parts_of(self, arguments, deps), name.of(self.kernel));
   start(task);
-  or_fail(task, [&] { launch_in_task(self, task, made, arguments, options, compiled); });
-  if (!task.core.is_ended()) end_task(task);
+  nb::object arrays = or_fail(task, [&] { return described(task, describe()); });
+  if (!arrays.is_none()) return run_and_end(task, {}, std::move(arrays), call);
+  const nb::object as_object = nb::cast(std::move(task));
+  run_and_end(*nb::inst_ptr<py_task>(as_object), as_object, std::move(arrays), call);
 }
 
 void bind_configured_kernel(nb::module_& core) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -171,7 +172,33 @@ nb::object get_arg_cai(py_task& self, nb::handle index) {
   return of_arguments(self, [&](argument_list& list) { return list.view(number); });
 }
 
+namespace {
+
+// As `described`, where all of them are kept; else null. Needs no list of arguments.
+nb::object kept_descriptions(const py_task& self, const body_call& call, nb::handle maker) {
+  const context_state& in = *self.state;
+  std::array<nb::handle, 16> found;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < self.data.size(); ++i) {
+    const layout_ptr& what = nb::inst_ptr<py_data>(self.data[i])->what;
+    if (!what) continue;
+    const argument_home home = home_of(in, self.core.dep(i).place, call.device);
+    if (!is_device_memory(in, home) || count == found.size()) return {};
+    found[count] = kept_description(*what, call.pointers[i], home.place.index(), maker);
+    if (!found[count++].is_valid()) return {};
+  }
+  return make_tuple_of(count, [&](std::size_t i) { return nb::borrow(found[i]); });
+}
+
+}  // namespace
+
 nb::object described(py_task& self, nb::handle maker) {
+  if (!self.arguments && self.state->native_memory) {
+    const body_call call = self.core.call();
+    scope_of(self, call);
+    nb::object known = kept_descriptions(self, call, maker);
+    if (known.is_valid()) return known;
+  }
   return of_arguments(self, [&](argument_list& list) { return list.described(maker); });
 }
 

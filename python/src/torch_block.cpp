@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Python class `pytorch_task`, and how a stream is made current in PyTorch. The rest of the
 // adapter is millstream/interop/pytorch.py.
+#include <array>
 #include <utility>
 
 #include <nanobind/nanobind.h>
@@ -73,6 +74,8 @@ void bind_stream_switch(nb::module_& core) {
 // --- the block
 
 struct torch_block : framework_block {
+  using framework_block::framework_block;
+
   nb::object stream;  // its switch, while that is current
   nb::object before;
 };
@@ -99,25 +102,37 @@ nb::object find_torch() {
   return found;
 }
 
+// The last switches that were found. They stay in their table for good.
+struct known_switch {
+  nb::object table;  // kept, so that its address is that of no other
+  std::uint64_t number = 0;
+  int device = -1;
+  nb::object found;
+};
+
+known_switch& switch_like(std::uint64_t number, int device) {
+  static auto& known = *new std::array<known_switch, 64>;
+  return known[(number / 16 + static_cast<std::size_t>(device)) % known.size()];
+}
+
 nb::object find_switch(py_task& task, nb::handle torch) {
-  static constinit module_name known(adapter, "_switches");
+  static constinit module_name switches(adapter, "_switches");
   static constinit module_name find(adapter, "_find_switch");
   if (!task.state->native_memory) return nb::none();
-  const body_call call = task.core.call();
+  const int device = task.core.call().device;
   const std::uint64_t number = stream_of(task);
-  if (call.device >= 0) {
-    const nb::object switches = known.get();
-    const nb::tuple key = nb::make_tuple(number, call.device);
-    if (PyObject* const found = PyDict_GetItemWithError(switches.ptr(), key.ptr())) {
-      return nb::borrow(found);
-    }
-    if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  nb::object table = switches.get();
+  known_switch& known = switch_like(number, device);
+  if (known.table.is(table) && known.number == number && known.device == device) return known.found;
+  nb::object found = find.get()(torch, nb::make_tuple(from_stream(number), device));
+  if (device >= 0 && !found.is_none()) {
+    const known_switch old = std::exchange(known, {std::move(table), number, device, found});
   }
-  return find.get()(torch, nb::make_tuple(from_stream(number), call.device));
+  return found;
 }
 
 void enter_stream(torch_block& self, nb::handle torch) {
-  nb::object found = find_switch(*self.own, torch);
+  nb::object found = find_switch(self, torch);
   if (found.is_none()) return;
   const auto* const direct = as<stream_switch>(found);
   self.before = direct != nullptr ? direct->enter() : found.attr("enter")(nb::tuple());
@@ -152,26 +167,27 @@ nb::object detached(nb::handle tensor) {
   return nb::steal(made);
 }
 
-nb::object tensors_of(const torch_block& self, nb::handle torch) {
+nb::object tensors_of(const nb::pointer_and_handle<torch_block>& block, nb::handle torch) {
   static constinit module_name describe(adapter, "_describe");
   static constinit module_name make(adapter, "_new_tensors");
   const nb::object maker = describe.get();
-  const nb::object known = described(*self.own, maker);
-  if (known.is_none()) return make.get()(torch, self.task);
+  const nb::object known = described(*block.p, maker);
+  if (known.is_none()) return make.get()(torch, task_inside({block.p, block.h}));
   const std::size_t count = nb::len(known);
   if (count == 0) return nb::none();
   return make_tuple_of(count, [&](std::size_t i) { return detached(known[i]); });
 }
 
-nb::object enter(torch_block& self) {
+nb::object enter(nb::pointer_and_handle<torch_block> block) {
+  torch_block& self = *block.p;
   if (self.others.is_valid()) return self.others.attr("__enter__")();
   const nb::object torch = find_torch();
-  start(*self.own);
+  start(self);
   return or_fail(
-      *self.own,
+      self,
       [&] {
         enter_stream(self, torch);
-        return tensors_of(self, torch);
+        return tensors_of(block, torch);
       },
       [&] { leave_stream_quietly(self); });
 }
@@ -181,10 +197,10 @@ void leave(torch_block& self, nb::handle type, nb::handle value, nb::handle trac
     self.others.attr("__exit__")(type, value, traceback);
   } else if (!type.is_none()) {
     leave_stream_quietly(self);
-    fail_quietly(*self.own, value.is_none() ? type : value);
+    fail_quietly(self, value.is_none() ? type : value);
   } else {
-    or_fail(*self.own, [&] { leave_stream(self); });
-    end_task(*self.own);
+    or_fail(self, [&] { leave_stream(self); });
+    end_task(self);
   }
 }
 
@@ -202,9 +218,7 @@ void bind_block(nb::module_& core) {
           "__init__",
           [](torch_block* self, nb::handle ctx, const nb::args& parts) {
             static constinit module_name of_others(adapter, "_block_of_others");
-            torch_block made;
-            make_block(made, ctx, parts, {}, of_others);
-            new (self) torch_block(std::move(made));
+            new (self) torch_block(ctx, parts, {}, of_others);
           },
           "ctx"_a.none(), "args"_a,
           nb::sig("def __init__(self, ctx: millstream.context, *args: object) -> None"),

@@ -245,6 +245,18 @@ argument_home home_of(const context_state& in, data_place wanted, int device) no
   return {place, device < 0 && place.what() != data_place::kind::device};
 }
 
+bool is_device_memory(const context_state& in, const argument_home& home) noexcept {
+  return in.native_memory && !home.host && home.place.what() == data_place::kind::device;
+}
+
+nb::handle kept_description(const layout& of, const void* address, int device,
+                            nb::handle maker) noexcept {
+  for (const layout::described& each : of.kept) {
+    if (each.address == address && each.device == device && each.maker.is(maker)) return each.what;
+  }
+  return {};
+}
+
 std::string lease::message(std::size_t index) const {
   std::string text =
       "a view of " + (index < data.size() ? data[index] : "data") + " was used after its " + task;
@@ -342,7 +354,7 @@ nb::object argument_list::capsules() const {
     dlpack_export memory{each.what, each.address, !each.writable, {}, each.base};
     if (!memory.owner.is_valid()) memory.owner = nb::none();
     if (!each.home.host) {
-      if (!is_device_memory(each)) return nb::none();
+      if (!is_device_memory(*in_, each.home)) return nb::none();
       memory.home = {dlpack_device::cuda, each.home.place.index()};
     }
     made.append(to_capsule(memory, /*versioned=*/each.home.host && memory.readonly));
@@ -350,16 +362,11 @@ nb::object argument_list::capsules() const {
   return nb::tuple(made);
 }
 
-bool argument_list::is_device_memory(const entry& what) const noexcept {
-  return in_->native_memory && !what.home.host &&
-         what.home.place.what() == data_place::kind::device;
-}
-
 nb::object argument_list::described(nb::handle maker) {
   std::size_t count = 0;
   for (const entry& each : entries_) {
     if (!each.what) continue;
-    if (!is_device_memory(each)) return nb::none();
+    if (!is_device_memory(*in_, each.home)) return nb::none();
     ++count;
   }
   nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
@@ -376,10 +383,8 @@ nb::object argument_list::description(std::size_t index, nb::handle maker) {
   const entry& what = entries_[index];
   const layout_ptr of = what.what;
   const int device = what.home.place.index();
-  for (const layout::described& each : of->kept) {
-    if (each.address == what.address && each.device == device && each.maker.is(maker)) {
-      return each.what;
-    }
+  if (const nb::handle known = kept_description(*of, what.address, device, maker)) {
+    return nb::borrow(known);
   }
   nb::object made = maker(view(index));
   constexpr std::size_t most_kept = 16;

@@ -25,6 +25,12 @@ struct argument_home {
 [[nodiscard]] argument_home home_of(const context_state& in, data_place wanted,
                                     int device) noexcept;
 
+/// Whether that is memory of a device which GPU libraries can use.
+[[nodiscard]] bool is_device_memory(const context_state& in, const argument_home& home) noexcept;
+/// What `maker` made of data of this layout at that address of a device; null if nothing is kept.
+[[nodiscard]] nb::handle kept_description(const layout& of, const void* address, int device,
+                                          nb::handle maker) noexcept;
+
 /// Shared by the views of one task. Guarded by the interpreter lock.
 struct lease {
   std::shared_ptr<context_state> in;  ///< until it is over
@@ -123,7 +129,6 @@ class argument_list {
 
  private:
   [[nodiscard]] entry& checked(std::size_t index);
-  [[nodiscard]] bool is_device_memory(const entry& what) const noexcept;
   [[nodiscard]] nb::object description(std::size_t index, nb::handle maker);
   [[nodiscard]] const std::shared_ptr<lease>& lent();
 

@@ -180,7 +180,7 @@ def external_stream(stream: int | millstream.CudaStream) -> Any:
 
 
 class _block_of_others:
-    """The block of `numba_task` around a task that is not ours."""
+    """The block of `numba_task` around the task of a context that is not ours."""
 
     __slots__ = ("_task",)
 

@@ -234,8 +234,15 @@ def _as_tuple(views: Any) -> tuple[Any, ...]:
     return views if isinstance(views, tuple) else (views,)
 
 
+def _switch_of(torch: Any, task: Any) -> Switch | None:
+    where = getattr(task, "_where", None)
+    if where is None:  # no task of ours
+        return _scope_switch(torch, torch.cuda.ExternalStream(task.stream_ptr()))
+    return _find_switch(torch, where())
+
+
 class _block_of_others:
-    """The block of `pytorch_task` around a task that is not ours."""
+    """The block of `pytorch_task` around the task of a context that is not ours."""
 
     __slots__ = ("_before", "_switch", "_task")
 
@@ -248,10 +255,11 @@ class _block_of_others:
         task = self._task
         task.start()
         try:
-            switch = _scope_switch(torch, torch.cuda.ExternalStream(task.stream_ptr()))
-            self._before = switch.enter()
-            self._switch = switch
-            return _new_tensors(torch, task)
+            switch = _switch_of(torch, task)
+            if switch is not None:
+                self._before = switch.enter(())
+                self._switch = switch
+            return _tensors_of(torch, task)
         except BaseException as failure:
             self._leave_stream_quietly()
             fail_task(task, type(failure), failure, failure.__traceback__)

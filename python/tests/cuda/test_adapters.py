@@ -429,3 +429,48 @@ def test_launch_with_options_a_place_and_a_context(ctx, gpu_numba, two, monkeypa
     ((three, a, four, b), options), last = launched
     assert (three, four, options, last) == (3, [4], {"shared": 5}, ((6,), {}))
     assert [a.ptr, b.ptr] == gpu_numba.arrays
+
+
+class Others:
+    """A context that is not ours, with tasks that are."""
+
+    def __init__(self, ctx):
+        self._ctx = ctx
+
+    def task(self, *args, **options):
+        return self._ctx.task(*args, **options)
+
+
+def test_blocks_of_a_context_that_is_not_ours(ctx, gpu_torch, gpu_numba, two):
+    others = Others(ctx)
+    for _ in range(TASKS):
+        with pytorch_task(others, two[0].rw()) as (tensor,):
+            assert tensor.of in gpu_torch.tensors
+            assert gpu_torch.current[0] in gpu_torch.streams
+        with numba_task(others, two[0].rw(), symbol="named") as ((array,), stream):
+            assert array.ptr in gpu_numba.arrays
+            assert int(stream) != 0
+    assert (len(gpu_torch.tensors), len(gpu_numba.arrays)) == (1, 1)
+    assert gpu_torch.current == (0, 0, 1)
+    for block in (pytorch_task, numba_task):
+        with pytest.raises(ZeroDivisionError), block(others, two[1].rw()):
+            raise ZeroDivisionError
+        with pytest.raises(stf.PoisonedError):
+            ctx.wait(two[1])
+        with block(ctx, two[1].write()):
+            pass
+
+
+def test_blocks_over_memory_of_the_host(ctx, gpu_torch, gpu_numba, two):
+    gpu_torch.as_tensor = lambda view, device: Described((view.ptr, device))
+    deps = two[0].read(stf.data_place.host()), two[1].rw()
+    for number in range(TASKS):
+        with pytorch_task(ctx, *deps) as (a, b):
+            assert a.of[1] == "cuda"
+            assert b in gpu_torch.tensors
+        with numba_task(ctx, *deps) as ((c, d), _):
+            assert (c.ptr, d.ptr) == (a.of[0], gpu_numba.arrays[1])
+        assert len(gpu_torch.tensors) == number + 1
+    del a, b, c, d
+    gc.collect()
+    assert len(gpu_numba.arrays) == 2
