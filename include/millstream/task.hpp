@@ -60,9 +60,9 @@ struct task_options {
 
 namespace detail {
 
-/// "double", for messages.
+/// "double", for messages. Looked for by the compiler, since tasks keep it for each view.
 template <class T>
-[[nodiscard]] constexpr std::string_view type_name() noexcept {
+[[nodiscard]] consteval std::string_view type_name() noexcept {
   std::string_view text = __PRETTY_FUNCTION__;
   text.remove_prefix(text.find("T = ") + 4);
   return text.substr(0, text.find_first_of(";]"));

@@ -2,14 +2,11 @@
 /// The start of a task: order, memory, coherence; and the end: publishing its
 /// completion.
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "base/text.hpp"
 #include "core/blocking.hpp"
 #include "core/context.hpp"
-#include "core/open_task.hpp"
-#include "core/wait_graph.hpp"
 
 namespace millstream::core {
 namespace {
@@ -24,74 +21,13 @@ std::string place_name(place_index place) {
   return base::cat("device ", place);
 }
 
-bool conflicts(const open_task& open, const access& wanted) noexcept {
-  return writes(wanted.mode) || open.writes(*wanted.what);
-}
-
 }  // namespace
 
-void context::check_live(const lock& held, const char* what) {
-  if (phase_ == phase::live) {
-    if (is_lost()) throw loss_error(held);
-    return;
-  }
-  throw error(errc::usage, base::cat(what, " was called on a context that was ",
+void context::refuse_not_live(const lock& held, const char* call) {
+  if (phase_ == phase::live) throw loss_error(held);
+  throw error(errc::usage, base::cat(call, " was called on a context that was ",
                                      phase_ == phase::abandoned ? "dropped" : "finalized",
                                      "; the context handle is NULL: open a new context"));
-}
-
-void context::wait_for_open_tasks(lock& held, const plan& of) {
-  while (open_count_ > 0) {
-    std::vector<std::thread::id> threads;
-    for (const access& each : of.accesses) {
-      for (const open_task* open : each.what->open) {
-        if (!conflicts(*open, each)) continue;
-        if (open->thread() == std::this_thread::get_id()) {
-          throw error(
-              errc::usage,
-              base::cat(of.full_name(), " uses ", each.what->name(), ", which ", open->full_name(),
-                        ", still open in this thread, uses too; end "
-                        "that task first"),
-              each.what->name());
-        }
-        threads.push_back(open->thread());
-      }
-    }
-    if (threads.empty()) return;
-    await_open_change(held, threads,
-                      base::cat(of.full_name(),
-                                " would wait for an open task that waits for this thread; end the "
-                                "open task of this thread first"),
-                      of.call());
-  }
-}
-
-// Until one of the open tasks that there are has ended. `text` is the message if that will never
-// be.
-void context::await_open_change(lock& held, const std::vector<std::thread::id>& threads,
-                                const std::string& text, const char* call) {
-  const std::uint64_t seen = open_generation_;
-  held.unlock();
-  // The caller may go on after an exception, with the lock.
-  try {
-    const wait_registration registered({threads, &open_generation_, seen}, {}, text.c_str());
-    const blocking_section blocking;
-    for (bool changed = false; !changed;) {
-      {
-        lock again(mutex_);
-        changed =
-            open_changed_.wait_for(again, wait_slice, [&] { return open_generation_ != seen; });
-      }
-      if (!changed && blocking.is_interrupted()) {
-        throw error(errc::interrupted, base::cat(call, " was interrupted before it began"));
-      }
-    }
-  } catch (...) {
-    held.lock();
-    throw;
-  }
-  held.lock();
-  check_live(held, call);
 }
 
 void context::check_contents(plan& of) const {
@@ -124,9 +60,8 @@ failed_task* context::poisoned_input(const plan& of) const {
 // The uses that have to end first. What is implied by another entry is left
 // out, so that no wait is issued for it: readers came after the writer, and so
 // did the copy that made an instance valid.
-void context::collect(const access& of, completion_set& before) {
-  data& what = *of.what;
-  const instance* at = has_bytes(what) ? what.find(of.place) : nullptr;
+void context::collect(const access& of, const instance* at, completion_set& before) const {
+  const data& what = *of.what;
   const bool copied = at != nullptr && what.is_valid(of.place) && !at->ready.empty();
   if (writes(of.mode) && !what.readers.empty()) {
     before.add(what.readers);
@@ -138,18 +73,33 @@ void context::collect(const access& of, completion_set& before) {
   if (const instance* source = source_of(what, of.place)) before.add(source->ready);
 }
 
-void context::attach_instances(plan& of, completion_set& before) {
+void context::collect(const access& of, completion_set& before) const {
+  collect(of, has_bytes(*of.what) ? of.what->find(of.place) : nullptr, before);
+}
+
+// Whether memory or content is missing where the task wants it.
+bool context::attach_instances(plan& of, completion_set& before) {
+  bool misses = false;
   for (access& each : of.accesses) {
     data& what = *each.what;
-    if (has_bytes(what) && what.find(each.place) == nullptr) {
-      if (auto block = take_pooled(each.place, what.bytes, of.exec)) {
-        what.instances.push_back(
-            {each.place, block->address, block->bytes, std::move(block->ready)});
-        each.attached = true;
-      }
+    const instance* at = nullptr;
+    if (has_bytes(what)) {
+      at = what.find(each.place);
+      if (at == nullptr) at = attach_pooled(each, of.exec);
+      if (at != nullptr) each.address = at->address;
+      misses = misses || at == nullptr || copies_in(each);
     }
-    collect(each, before);
+    collect(each, at, before);
   }
+  return misses;
+}
+
+const instance* context::attach_pooled(access& of, place_index user) {
+  auto block = take_pooled(of.place, of.what->bytes, user);
+  if (!block) return nullptr;
+  of.attached = true;
+  return &of.what->instances.emplace_back(
+      instance{of.place, block->address, block->bytes, std::move(block->ready)});
 }
 
 void context::allocate_missing(plan& of) {
@@ -279,25 +229,23 @@ void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
   }
   completion_set& before = before_;  // keeps its room from task to task
   before.clear();
-  attach_instances(of, before);
+  const bool misses = attach_instances(of, before);
   if (lanes_.recording() != nullptr) {
     before = lanes_.settled(before);
     if (outside_.empty()) outside_ = of.full_name();
   }
   of.lane = lanes_.choose(of.exec, before);
   record_before_overtaking(of);
-  const bool moves = std::any_of(of.accesses.begin(), of.accesses.end(), [](const access& each) {
-    return has_bytes(*each.what) && (each.what->find(each.place) == nullptr ||
-                                     (reads(each.mode) && !each.what->is_valid(each.place)));
-  });
-  if (!in_caller || moves) lanes_.wait(of.lane, before);
-  allocate_missing(of);
-  // What others have in common with the inputs comes to the user's buffer first.
-  if (!of.shared.empty()) copy_inputs(of, /*shared=*/true);
-  copy_inputs(of, /*shared=*/false);
+  if (!in_caller || misses) lanes_.wait(of.lane, before);
+  if (misses || !of.shared.empty()) {
+    allocate_missing(of);
+    // What others have in common with the inputs comes to the user's buffer first.
+    copy_inputs(of, /*shared=*/true);
+    copy_inputs(of, /*shared=*/false);
+  }
   if (in_caller) {
     to_wait_for = before;
-    if (moves) {
+    if (misses) {
       to_wait_for.add(lanes_.tail(of.lane));
       note_host_end(of.lane);
     }
@@ -307,9 +255,11 @@ void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
 }
 
 void context::start_once(lock& held, plan& of, bool in_caller, completion_set& to_wait_for) {
-  check_live(held, of.call());
+  if (!is_live() || (has_owners_ && lock_pages_of(held, of) && !is_live())) {
+    refuse_not_live(held, of.call());
+  }
   do {
-    wait_for_open_tasks(held, of);
+    if (open_count_ > 0) wait_for_open_tasks(held, of);
   } while (
       (has_sharing_ && add_shared(of)) || break_stage(held, of, in_caller) ||
       (is_to_be_recorded(of, in_caller) && !records_body_only(of) && await_recorder(held, of)));
@@ -339,7 +289,6 @@ void context::start_once(lock& held, plan& of, bool in_caller, completion_set& t
 }
 
 void context::start(lock& held, plan& of, bool in_caller, completion_set& to_wait_for) {
-  lock_pages_of(held, of);
   for (bool reclaimed = false;;) {
     const std::uint64_t ends = on().host_end_count();
     try {
@@ -432,34 +381,6 @@ void context::publish(const lock& held, const plan& of, completion end) {
   }
 }
 
-void context::add_open(const lock& held, open_task& task, const plan& of) {
-  (void)held;
-  for (const access& each : of.accesses)
-    each.what->open.push_back(&task);
-  if (is_recorded(of)) open_recorded_.push_back(&task);
-  ++open_count_;
-  if (task.is_in_body()) ++open_in_bodies_;
-}
-
-void context::remove_open(const lock& held, open_task& task, const plan& of) noexcept {
-  (void)held;
-  for (const access& each : of.accesses) {
-    auto& open = each.what->open;
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      if (open[i] != &task) continue;
-      open.erase_swap(i);
-      break;
-    }
-  }
-  if (is_recorded(of)) std::erase(open_recorded_, &task);
-  --open_count_;
-  if (task.is_in_body()) --open_in_bodies_;
-  // Nobody else changes it meanwhile.
-  open_generation_.store(open_generation_.load(std::memory_order_relaxed) + 1,
-                         std::memory_order_release);
-  open_changed_.notify_all();
-}
-
 failed_task* context::fail(const lock& held, const plan& of, std::exception_ptr cause, bool known) {
   count_failed();
   failed_task* because =
@@ -471,9 +392,8 @@ failed_task* context::fail(const lock& held, const plan& of, std::exception_ptr 
 // Device queues that do not run jobs cannot look for poison when their turn
 // comes. While a host function is unfinished, what they derive from what is
 // remembered here.
-void context::note_derivation(const plan& of) {
+void context::note_derivations(const plan& of) {
   if (of.exec == host_place || on().has(backend::capability::runs_jobs)) return;
-  if (!lanes_.has_unfinished_host_job()) return;
   derivation noted;
   for (const access& each : of.accesses) {
     if (reads(each.mode) && (!each.shared || each.inherited)) {

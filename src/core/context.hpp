@@ -31,7 +31,7 @@
 namespace millstream::core {
 
 class given_graph;
-class open_task;
+class open_body;
 
 /// A graph that was made elsewhere: one that a context gave out, or a native one.
 struct added_graph {
@@ -133,9 +133,10 @@ class context : public std::enable_shared_from_this<context> {
   /// changed. If memory or the machine fails, the outputs are poisoned and the
   /// exception names the task.
   void start(lock& held, plan& of, bool in_caller, completion_set& to_wait_for);
-  /// For tasks whose bodies issue work by themselves: recorded, what they issue from now on
-  /// becomes nodes. Throws as `start` if memory or the machine fails.
-  void begin_body(const lock& held, const plan& of);
+  /// The body of a started task begins in this thread: others that need its data wait for it, and
+  /// where it issues work by itself and is recorded, that becomes nodes from now on. Throws as
+  /// `start` if memory or the machine fails.
+  void begin(const lock& held, open_body& body);
   /// Why a body could not be recorded, if so; `reported` = as a failure of the context, too.
   struct unrecorded {
     std::exception_ptr why;
@@ -146,15 +147,25 @@ class context : public std::enable_shared_from_this<context> {
     std::exception_ptr why;
     bool known = false;
   };
-  [[nodiscard]] unrecorded end_body(lock& held, const plan& of, const body_failure& own);
+  [[nodiscard]] unrecorded end_body(lock& held, const plan& of, const body_failure& own) {
+    return is_recorded(of) ? end_recorded_body(held, of, own) : unrecorded{};
+  }
+  /// The body has ended, and with it its work if that was done by the caller's thread: publishes
+  /// its end, or its failure.
+  void end(lock& held, open_body& body, bool in_caller, body_failure own);
   /// Before something is recorded that is no body: blocks while a body of another thread is
   /// captured into the same graph. True if it blocked. Unlocks meanwhile. Throws as
   /// wait_for_open_tasks.
   bool await_recorder(lock& held, const plan& of);
   /// Where the task's work ends; advances its lane.
-  [[nodiscard]] completion end_of(const lock& held, const plan& of);
+  [[nodiscard]] completion end_of(const lock& held, const plan& of) {
+    (void)held;
+    return is_stale(of) ? completion{} : lanes_.advance(of.lane);
+  }
   /// Whether the stage it was recorded in was lost since.
-  [[nodiscard]] bool is_stale(const plan& of) const noexcept;
+  [[nodiscard]] bool is_stale(const plan& of) const noexcept {
+    return is_recorded(of) && of.stage != lanes_.recording()->stage();
+  }
   [[nodiscard]] bool is_recorded(const plan& of) const noexcept {
     return completion{of.lane, 0}.is_recorded();
   }
@@ -168,14 +179,16 @@ class context : public std::enable_shared_from_this<context> {
   /// error(interrupted), error(deadlock), error(device).
   void wait_on_host(lock& held, const completion_set& what, host_wait_text text,
                     bool may_interrupt = true);
-  void add_open(const lock& held, open_task& task, const plan& of);
   /// Takes back that a task which is open and did not begin was going to write.
   void undo_writes(const lock& held, const plan& of) noexcept;
-  void remove_open(const lock& held, open_task& task, const plan& of) noexcept;
+  /// It is not open any more, and nothing of it is published.
+  void remove_open(const lock& held, open_body& body) noexcept;
   /// Records the failure of a task and poisons what it was to write (versions
   /// as in the plan).
   failed_task* fail(const lock& held, const plan& of, std::exception_ptr cause, bool known);
-  void check_live(const lock& held, const char* what);
+  void check_live(const lock& held, const char* call) {
+    if (!is_live()) refuse_not_live(held, call);
+  }
   void count_skipped() noexcept { skipped_.fetch_add(1, std::memory_order_relaxed); }
   void count_failed() noexcept { failed_.fetch_add(1, std::memory_order_relaxed); }
   /// The failed task that spoiled an input of the plan's versions, or null.
@@ -198,7 +211,12 @@ class context : public std::enable_shared_from_this<context> {
   /// outputs are poisoned and it throws.
   void queue_body(const lock& held, const plan& of, body_ptr& work);
   /// Tells the listener. Under the lock.
-  void report(const plan& of);
+  void report(const plan& of) {
+    if (listener() != nullptr) report_to(*listener(), of);
+  }
+  /// What its body is called with. `queue`: the number of its lane's queue.
+  [[nodiscard]] body_call call_of(const plan& of, std::span<void* const> pointers,
+                                  std::uint64_t queue) const noexcept;
   [[nodiscard]] trace_listener* listener() const noexcept { return options_.listener.get(); }
 
  private:
@@ -211,16 +229,23 @@ class context : public std::enable_shared_from_this<context> {
     std::size_t bytes;
   };
 
-  // acquire.cpp
+  [[nodiscard]] bool is_live() const noexcept { return phase_ == phase::live && !is_lost(); }
+
+  // open_body.cpp
   void wait_for_open_tasks(lock& held, const plan& of);
   void await_open_change(lock& held, const std::vector<std::thread::id>& threads,
                          const std::string& text, const char* call);
+
+  // acquire.cpp
+  [[noreturn]] void refuse_not_live(const lock& held, const char* call);
   [[nodiscard]] static bool copies_in(const access& of) noexcept;
   [[noreturn]] static void throw_no_room(const access& of, backend::status why);
   void check_contents(plan& of) const;
   void acquire(plan& of, bool in_caller, completion_set& to_wait_for);
-  void attach_instances(plan& of, completion_set& before);
-  void collect(const access& of, completion_set& before);
+  [[nodiscard]] bool attach_instances(plan& of, completion_set& before);
+  void collect(const access& of, completion_set& before) const;
+  void collect(const access& of, const instance* at, completion_set& before) const;
+  [[nodiscard]] const instance* attach_pooled(access& of, place_index user);
   void allocate_missing(plan& of);
   void keep_behind(const plan& of);
   void detach(plan& of) noexcept;
@@ -244,7 +269,10 @@ class context : public std::enable_shared_from_this<context> {
       }
     }
   }
-  void note_derivation(const plan& of);
+  void note_derivation(const plan& of) {
+    if (lanes_.has_unfinished_host_job()) note_derivations(of);
+  }
+  void note_derivations(const plan& of);
   void keep_derivation(derivation&& noted);
   [[nodiscard]] std::string memory_report(const no_room& lack) const;
   void record_before_overtaking(const plan& of);
@@ -260,6 +288,8 @@ class context : public std::enable_shared_from_this<context> {
   void attach_recorded(access& of);
   void order_recorded(access& of, const plan& task);
   [[nodiscard]] bool is_body_captured(const plan& of) const noexcept;
+  void begin_recorded_body(const lock& held, const plan& of);
+  [[nodiscard]] unrecorded end_recorded_body(lock& held, const plan& of, const body_failure& own);
   [[nodiscard]] bool await_recorded_tasks(lock& held, const char* call);
   /// Launches what was recorded; false if that is nothing. May unlock meanwhile. What cannot be
   /// launched is a failure like that of a task.
@@ -305,6 +335,7 @@ class context : public std::enable_shared_from_this<context> {
   static void leave_sharing(data& gone);
 
   // submit.cpp
+  void report_to(trace_listener& told, const plan& of);
   void run_on_lane(const lock& held, plan& of, body_ptr& work);
   void run_at_once(lock& held, plan& of, body_ptr& work);
 
@@ -346,7 +377,7 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] bool has_copies_by_pages() const noexcept;
   [[nodiscard]] bool may_lock_pages(const data& what, bool in_place) const noexcept;
   void lock_pages(lock& held, data& what);
-  void lock_pages_of(lock& held, const plan& of);
+  [[nodiscard]] bool lock_pages_of(lock& held, const plan& of);
   void await_unlocked_pages();
 
   // loss.cpp
@@ -382,20 +413,26 @@ class context : public std::enable_shared_from_this<context> {
 
   context_options options_;
   mutable std::mutex mutex_;  // guards all below but atomics
-  std::condition_variable open_changed_;
-  std::atomic<std::uint64_t> open_generation_{0};  // changed under the mutex
-  std::size_t open_count_ = 0;
-  std::size_t open_in_bodies_ = 0;  // of these
+  // As in `data`: what every task looks at comes first.
   phase phase_ = phase::live;
+  bool forks_ = true;         // the latest observation of data::forks, for new data
+  bool has_sharing_ = false;  // data with bytes in common were registered
+  bool has_owners_ = false;   // data with owners of their buffers were registered
+  bool has_locked_pages_ = false;
+  const bool can_be_lost_ = on().driver().can_be_lost();
   std::uint64_t last_task_ = 0;
   std::uint64_t last_data_ = 0;
-  bool forks_ = true;  // the latest observation of data::forks, for new data
+  std::size_t open_count_ = 0;
+  std::size_t open_in_bodies_ = 0;                 // of these
+  std::atomic<std::uint64_t> open_generation_{0};  // changed under the mutex
+  std::size_t open_waiters_ = 0;                   // threads that wait for that
+  context_stats counts_;
+  completion_set before_;  // of the task that is being acquired
   lane_set lanes_;
+  recent_tasks recent_;  // where the device can be lost
+  std::condition_variable open_changed_;
   memory_pools pools_;
   range_registry ranges_;
-  bool has_sharing_ = false;  // data with bytes in common were registered
-  bool has_locked_pages_ = false;
-  completion_set before_;  // of the task that is being acquired
   std::vector<data*> all_data_;
   std::vector<retired> retired_;
   std::vector<derivation> derivations_;
@@ -403,13 +440,10 @@ class context : public std::enable_shared_from_this<context> {
   std::vector<std::unique_ptr<backend::event>> events_;
   std::size_t notices_ = 0;  // not told yet
   std::condition_variable notices_changed_;
-  context_stats counts_;
   std::atomic<std::uint64_t> skipped_{0};
   std::atomic<std::uint64_t> failed_{0};
   failure_list failures_;  // has its own lock
-  const bool can_be_lost_ = on().driver().can_be_lost();
-  recent_tasks recent_;  // where that can be
-  std::vector<open_task*> open_recorded_;
+  std::vector<open_body*> open_recorded_;
   std::vector<data*> postponed_;  // let go while nothing could be recorded; a reference each
   kept_stage present_;
   std::uint64_t stage_breaks_ = 0;

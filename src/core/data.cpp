@@ -16,8 +16,7 @@ void poison_record::add(std::uint64_t version, failed_task* because) {
   any_.store(true, std::memory_order_release);
 }
 
-failed_task* poison_record::find(std::uint64_t version) const {
-  if (!any_.load(std::memory_order_acquire)) return nullptr;
+failed_task* poison_record::find_entry(std::uint64_t version) const {
   const std::scoped_lock hold(mutex_);
   const auto found = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const entry& each) { return each.version == version; });

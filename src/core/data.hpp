@@ -23,7 +23,7 @@
 namespace millstream::core {
 
 class context;
-class open_task;
+class open_body;
 
 /// One physical copy. Valid or not is a bit in `data::valid`.
 struct instance {
@@ -40,7 +40,9 @@ class poison_record {
  public:
   void add(std::uint64_t version, failed_task* because);
   /// Null if the version is sound.
-  [[nodiscard]] failed_task* find(std::uint64_t version) const;
+  [[nodiscard]] failed_task* find(std::uint64_t version) const {
+    return any_.load(std::memory_order_acquire) ? find_entry(version) : nullptr;
+  }
   /// From now on `word()` says whether `version`, the last one there will be,
   /// is poisoned.
   void watch(std::uint64_t version);
@@ -55,6 +57,8 @@ class poison_record {
     std::uint64_t version;
     failed_task* because;
   };
+  [[nodiscard]] failed_task* find_entry(std::uint64_t version) const;
+
   std::atomic<bool> any_{false};  // so that sound data cost one load
   std::atomic<void*> word_{nullptr};
   mutable std::mutex mutex_;  // guards all below; innermost
@@ -74,6 +78,9 @@ class data {
   data(const data&) = delete;
   data& operator=(const data&) = delete;
 
+  // What every task looks at comes first, so that it lies on few lines of the cache, which the
+  // driver empties between two tasks.
+
   const std::shared_ptr<context> owner;
   const std::uint64_t id;
   const std::size_t bytes;
@@ -83,11 +90,8 @@ class data {
   bool readonly = false;          // fixed at creation
   bool listed = false;            // fixed before anybody else sees it: in the context's list
   place_index home = host_place;  // of registered data: where the buffer is; fixed at creation
-  source_site site;               // fixed at creation
-  strided area;                   // of registered data: the user's buffer; fixed at creation
-
-  std::string symbol;
-  std::shared_ptr<void> keep_alive;  // the owner of the user's buffer
+  bool let_go = false;            // the last handle is gone, or the context was finished
+  bool pages_asked = false;       // whether page-locking the buffer was tried: see pages.cpp
 
   // Order.
   std::uint32_t settled_at = 0;  // the stage that completions below are of, at the earliest
@@ -99,20 +103,21 @@ class data {
   lane_index read_from = no_lane;  // since the last write
   bool read_from_many = false;
 
+  // Tasks between start and end that use it.
+  base::small_vector<open_body*, 2> open;
+
   // Coherence, with `valid`.
   base::small_vector<instance, 2> instances;
 
+  poison_record poison;  // has its own lock
+
+  source_site site;  // fixed at creation
+  strided area;      // of registered data: the user's buffer; fixed at creation
+  std::string symbol;
+  std::shared_ptr<void> keep_alive;  // the owner of the user's buffer
+  std::size_t position = 0;          // in the context's list
   // Registered data that have bytes of the user's in common with it: see sharing.cpp.
   std::vector<data*> sharing;
-
-  // Tasks between start and end that use it.
-  base::small_vector<open_task*, 2> open;
-
-  std::size_t position = 0;  // in the context's list
-  bool let_go = false;       // the last handle is gone, or the context was finished
-  bool pages_asked = false;  // whether page-locking the user's buffer was tried: see pages.cpp
-
-  poison_record poison;  // has its own lock
 
   [[nodiscard]] instance* find(place_index place) noexcept {
     for (instance& each : instances) {

@@ -220,16 +220,14 @@ bool lane_set::has_waits(lane_index of) const noexcept {
   return false;
 }
 
-// Without any there is nothing to look for lane by lane.
-bool lane_set::has_noted_host_job() const noexcept {
+bool lane_set::is_any_noted_unfinished() const noexcept {
   return std::any_of(noted_.begin(), noted_.end(),
                      [&](lane_index each) { return is_unfinished(each, lanes_[each]->last_job); });
 }
 
-bool lane_set::is_held_up(const completion_set& what) const noexcept {
-  return has_noted_host_job() && std::any_of(what.begin(), what.end(), [&](const completion& each) {
-           return is_held_up(each);
-         });
+bool lane_set::is_any_held_up(const completion_set& what) const noexcept {
+  return std::any_of(what.begin(), what.end(),
+                     [&](const completion& each) { return is_held_up(each); });
 }
 
 // By what a lane waits for, not by its tail: a task that is open has not moved the tail yet.
@@ -241,10 +239,6 @@ void lane_set::unpark() noexcept {
     --parked_;
     machine_.unpark();
   }
-}
-
-bool lane_set::has_unfinished_host_job() const noexcept {
-  return (recorder_ != nullptr && recorder_->has_jobs()) || has_noted_host_job();
 }
 
 bool lane_set::has_unfinished_move() const noexcept {

@@ -21,8 +21,13 @@ namespace millstream::core {
 struct lane {
   leased_queue lease;
   place_index place = host_place;
-  std::uint64_t tail = 0;       // sequence of the operation queued last
-  std::uint64_t done = 0;       // known to have ended
+  std::uint64_t tail = 0;  // sequence of the operation queued last
+  std::uint64_t done = 0;  // known to have ended
+  /// The job that ended last; set by the job itself, without the lock.
+  std::atomic<std::uint64_t> finished{0};
+  /// Of a host lane: the operation of those noted (lane_set::mark_host_end) that ended last, moves
+  /// included; set when device queues that wait for it have been let go, too.
+  std::atomic<std::uint64_t> settled{0};
   std::uint64_t last_job = 0;   // of a host lane: sequence of what is noted when it has ended
   std::uint64_t last_move = 0;  // of a host lane: of the last copy from or to a device
   std::uint64_t recorded = 0;   // what the mark covers
@@ -30,11 +35,6 @@ struct lane {
   std::vector<std::uint64_t> recorded_clock;  // the clock when the mark was set
   bool foreign = false;                       // on a stream of the user's; never leased to others
   bool parked = false;  // told to wait for a host function: see lane_set::choose
-  /// The job that ended last; set by the job itself, without the lock.
-  std::atomic<std::uint64_t> finished{0};
-  /// Of a host lane: the operation of those noted (lane_set::mark_host_end) that ended last, moves
-  /// included; set when device queues that wait for it have been let go, too.
-  std::atomic<std::uint64_t> settled{0};
 };
 
 /// Thrown by `choose` when a queue of a device would have to wait for a host
@@ -174,13 +174,16 @@ class lane_set {
   /// one wait.
   void wait(lane_index waiter, completion what);
   void wait(lane_index waiter, const completion_set& what) {
-    for (const completion& each : what)
-      wait(waiter, each);
+    for (const completion& each : what) {
+      if (each.lane != waiter || is_recorded_lane(waiter)) wait(waiter, each);
+    }
   }
   /// Lanes whose host functions have returned are not parked any more.
   void unpark() noexcept;
   /// Whether any job of a host lane has not ended.
-  [[nodiscard]] bool has_unfinished_host_job() const noexcept;
+  [[nodiscard]] bool has_unfinished_host_job() const noexcept {
+    return (recorder_ != nullptr && recorder_->has_jobs()) || has_noted_host_job();
+  }
   /// Whether a copy from or to a device waits for its turn in a host lane.
   [[nodiscard]] bool has_unfinished_move() const noexcept;
   /// Sets the lane's mark at its tail unless it is there already.
@@ -202,9 +205,16 @@ class lane_set {
   void park(lane_index which) noexcept;
   [[nodiscard]] bool is_unfinished(lane_index host, std::uint64_t up_to) const noexcept;
   [[nodiscard]] bool has_waits(lane_index of) const noexcept;
-  [[nodiscard]] bool has_noted_host_job() const noexcept;
+  // Without any there is nothing to look for lane by lane.
+  [[nodiscard]] bool has_noted_host_job() const noexcept {
+    return !noted_.empty() && is_any_noted_unfinished();
+  }
+  [[nodiscard]] bool is_any_noted_unfinished() const noexcept;
   [[nodiscard]] bool is_held_up(completion what) const noexcept;
-  [[nodiscard]] bool is_held_up(const completion_set& what) const noexcept;
+  [[nodiscard]] bool is_held_up(const completion_set& what) const noexcept {
+    return has_noted_host_job() && is_any_held_up(what);
+  }
+  [[nodiscard]] bool is_any_held_up(const completion_set& what) const noexcept;
   lane_index open(place_index place);
   [[nodiscard]] backend::status set_mark(lane_index on);
   [[nodiscard]] static bool is_recorded_lane(lane_index index) noexcept {
@@ -216,16 +226,16 @@ class lane_set {
 
   machine& machine_;
   std::unique_ptr<recorder> recorder_;
+  std::vector<std::unique_ptr<lane>> lanes_;
+  std::vector<lane_index> noted_;  // host lanes whose ends were ever noted: see mark_host_end
+  std::size_t parked_ = 0;
+  lane_counts counts_;
+  std::vector<place_pool> pools_;
   lane_index launch_lane_ = no_lane;       // where stages are launched, one after the other
   completion_set before_stage_;            // what the present stage waits for outside of it
   std::deque<completion> stage_launches_;  // of the stages before it, those long past left out
   std::atomic<std::uint64_t> not_looked_at_{0};
   std::uint32_t first_launch_ = 0;  // the stage of the first of them
-  std::vector<std::unique_ptr<lane>> lanes_;
-  std::vector<place_pool> pools_;
-  std::vector<lane_index> noted_;  // host lanes whose ends were ever noted: see mark_host_end
-  std::size_t parked_ = 0;
-  lane_counts counts_;
   bool has_caller_ = false;
   bool is_recorded_ = false;
 };

@@ -289,7 +289,7 @@ std::exception_ptr open_task::queue_calls(context::lock& held, body_ptr& calls) 
   } catch (const error&) {
     failed = std::current_exception();
   }
-  in_->remove_open(held, *this, plan_);
+  in_->remove_open(held, body_);
   phase_ = phase::ended;
   return failed;
 }

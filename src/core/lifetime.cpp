@@ -14,7 +14,7 @@
 #include "base/text.hpp"
 #include "core/blocking.hpp"
 #include "core/context.hpp"
-#include "core/open_task.hpp"
+#include "core/open_body.hpp"
 #include "core/task_job.hpp"
 #include "core/wait_graph.hpp"
 
@@ -161,6 +161,7 @@ data* context::register_data(const registration& what) {
   order_behind_retired(*fresh);
   ranges_.add(*fresh);
   has_sharing_ = has_sharing_ || !sharing.empty();
+  has_owners_ = has_owners_ || what.owner != nullptr;
   join_sharing(*fresh, sharing);
   return add_data(std::move(fresh), what.symbol, what.site);
 }

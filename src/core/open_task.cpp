@@ -77,12 +77,6 @@ task_spec open_task::spec() const noexcept {
   return {kind_, place_, symbol_, plan_.site, std::span<const task_dep>(deps_)};
 }
 
-bool open_task::writes(const data& what) const noexcept {
-  return std::any_of(plan_.accesses.begin(), plan_.accesses.end(), [&](const access& each) {
-    return each.what == &what && millstream::writes(each.mode);
-  });
-}
-
 // A body in the caller's thread that touches host memory has to wait for it;
 // one that only queues work on a device's stream does not.
 bool open_task::runs_in_caller() const noexcept {
@@ -98,7 +92,6 @@ void open_task::start() {
   if (is_described()) check_described();
   in_caller_ = runs_in_caller();
   context::lock held(in_->mutex());
-  in_->check_live(held, to_string(kind_));
   completion_set ready;
   failed_task* spoiled = nullptr;
   try {
@@ -140,31 +133,21 @@ failed_task* open_task::await_inputs(context::lock& held, const completion_set& 
     return nullptr;
   }
   static_cast<void>(in_->end_body(held, plan_, {}));  // a stage that is lost says so itself
-  in_->publish(held, plan_, ended_at(held));
+  in_->publish(held, plan_, in_caller_ ? completion{} : in_->end_of(held, plan_));
   in_->spoil(held, plan_, *spoiled);
   give_up(held, outcome::skipped);
   return spoiled;
 }
 
 void open_task::begin(const context::lock& held) {
-  in_->begin_body(held, plan_);
-  thread_ = std::this_thread::get_id();
-  in_body_ = current_job().owner == in_.get();
+  in_->begin(held, body_);
   phase_ = phase::open;
-  in_->add_open(held, *this, plan_);
-  in_->report(plan_);
 }
 
 void open_task::give_up(const context::lock& held, outcome how) noexcept {
-  in_->remove_open(held, *this, plan_);
+  in_->remove_open(held, body_);
   phase_ = phase::ended;
   if (trace_listener* told = in_->listener()) told->ended(plan_.id, base::now_ns(), how);
-}
-
-// Where the body's work ends: nothing is left of a body that ran in the
-// caller's thread.
-completion open_task::ended_at(const context::lock& held) const {
-  return in_caller_ ? completion{} : in_->end_of(held, plan_);
 }
 
 std::string open_task::poisoned_name() const {
@@ -198,16 +181,8 @@ void open_task::open_skipped() {
 }
 
 void open_task::finish(context::lock& held, std::exception_ptr failed, bool known) {
-  if (context::unrecorded lost = in_->end_body(held, plan_, {failed, known}); lost.why) {
-    if (!failed) failed = std::move(lost.why);
-    known = known || lost.reported;
-  }
-  in_->publish(held, plan_, ended_at(held));
-  const outcome how = failed ? outcome::failed : outcome::done;
-  if (failed) in_->fail(held, plan_, std::move(failed), known);
-  in_->remove_open(held, *this, plan_);
+  in_->end(held, body_, in_caller_, {std::move(failed), known});
   phase_ = phase::ended;
-  if (trace_listener* told = in_->listener()) told->ended(plan_.id, base::now_ns(), how);
 }
 
 void open_task::end() {
@@ -234,20 +209,6 @@ void open_task::fail(std::exception_ptr cause) noexcept {
   }
 }
 
-void open_task::adopt(const context::lock& held, plan& started) {
-  plan_ = std::move(started);
-  if (!plan_.symbol.empty()) {
-    symbol_ = plan_.symbol;
-    plan_.symbol = symbol_;
-  }
-  begin(held);
-  fill_pointers();
-}
-
-void open_task::end_adopted(context::lock& held, std::exception_ptr failed) {
-  finish(held, std::move(failed), /*known=*/false);
-}
-
 const task_dep& open_task::dep(std::size_t index) const {
   if (index < deps_.size()) return deps_[index];
   throw error(errc::out_of_range, base::cat(name(), " has ", deps_.size(),
@@ -265,12 +226,7 @@ void* open_task::pointer(std::size_t index) const {
 }
 
 body_call open_task::call_on(std::uint64_t queue) const noexcept {
-  // The number of a device's queue is its native stream where the machine has any.
-  const bool has_stream =
-      plan_.exec != host_place && !in_->on().has(backend::capability::host_memory);
-  void* const stream =
-      has_stream ? reinterpret_cast<void*>(static_cast<std::uintptr_t>(queue)) : nullptr;
-  return {{pointers_.begin(), pointers_.size()}, stream, queue, plan_.exec};
+  return in_->call_of(plan_, {pointers_.begin(), pointers_.size()}, queue);
 }
 
 body_call open_task::call() const {

@@ -15,14 +15,12 @@
 #include "core/checker.hpp"
 #include "core/context.hpp"
 #include "core/launches.hpp"
+#include "core/open_body.hpp"
 #include "core/plan.hpp"
 
 namespace millstream::core {
 
-/// State behind untyped_task. Used by one thread at a time; what other threads
-/// see of it
-/// (`thread`, `writes`, `full_name`) is fixed while it is open and read under
-/// the context's lock.
+/// State behind untyped_task. Used by one thread at a time; other threads see its `open_body`.
 class open_task {
  public:
   explicit open_task(std::shared_ptr<context> in, source_site site);
@@ -56,22 +54,6 @@ class open_task {
   [[nodiscard]] body_call call() const;
   [[nodiscard]] std::string name() const;
 
-  /// For a body that the engine calls at once: takes over a plan that has
-  /// started.
-  void adopt(const context::lock& held, plan& started);
-  /// The other half, when the body has returned.
-  void end_adopted(context::lock& held, std::exception_ptr failed);
-  /// The handles of the plan, which must not end under the context's lock.
-  [[nodiscard]] std::vector<untyped_data> release_shared() noexcept {
-    return std::move(plan_.shared);
-  }
-
-  [[nodiscard]] const plan& started() const noexcept { return plan_; }
-  [[nodiscard]] body_call call_on(std::uint64_t queue) const noexcept;
-  [[nodiscard]] std::thread::id thread() const noexcept { return thread_; }
-  /// A body of the same context, which has to end first, started it.
-  [[nodiscard]] bool is_in_body() const noexcept { return in_body_; }
-  [[nodiscard]] bool writes(const data& what) const noexcept;
   [[nodiscard]] std::string full_name() const { return plan_.full_name(); }
 
  private:
@@ -85,9 +67,9 @@ class open_task {
   void begin(const context::lock& held);
   [[nodiscard]] failed_task* await_inputs(context::lock& held, const completion_set& ready);
   void give_up(const context::lock& held, outcome how) noexcept;
-  [[nodiscard]] completion ended_at(const context::lock& held) const;
   [[nodiscard]] std::string poisoned_name() const;
   void finish(context::lock& held, std::exception_ptr failed, bool known);
+  [[nodiscard]] body_call call_on(std::uint64_t queue) const noexcept;
   void fill_pointers();
   void open_skipped();
 
@@ -102,13 +84,12 @@ class open_task {
   phase phase_ = phase::setup;
   bool in_caller_ = false;
   bool skipped_ = false;  // a described task with a poisoned input
-  bool in_body_ = false;
   task_kind kind_ = task_kind::task;
   exec_place place_;
   std::string symbol_;
   base::small_vector<task_dep, 8> deps_;
   plan plan_;
-  std::thread::id thread_;
+  open_body body_{plan_};
   base::small_vector<void*, 8> pointers_;
   std::unique_ptr<access_check> check_;
   std::unique_ptr<launch_list> launches_;

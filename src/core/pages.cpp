@@ -51,17 +51,21 @@ void context::lock_pages(lock& held, data& what) {
 }
 
 // What a device reads is copied in, and what it writes will be copied home. Where it works in the
-// buffer itself, few GPUs can follow the address unless the pages are locked.
-void context::lock_pages_of(lock& held, const plan& of) {
+// buffer itself, few GPUs can follow the address unless the pages are locked. Whether it unlocked.
+bool context::lock_pages_of(lock& held, const plan& of) {
+  bool unlocked = false;
   for (const access& each : of.accesses) {
     data& what = *each.what;
     if (!what.registered || what.pages_asked || what.let_go) continue;
     const bool in_place = of.host_on_device && each.place == host_place;
     if (each.place < 0 && !in_place) continue;
     if (in_place || writes(each.mode) || !what.is_valid(each.place)) {
-      if (may_lock_pages(what, in_place)) lock_pages(held, what);
+      if (!may_lock_pages(what, in_place)) continue;
+      lock_pages(held, what);
+      unlocked = true;
     }
   }
+  return unlocked;
 }
 
 // So that owners are gone when `finish` returns. Not while streams wait for host functions of

@@ -49,9 +49,9 @@ place_index resolve(exec_place place, machine& on) {
   return host_place;
 }
 
-place_index resolve(data_place place, place_index affine, machine& on) {
+place_index resolve_named(data_place place, machine& on) {
   switch (place.what()) {
-    case data_place::kind::affine: return affine;
+    case data_place::kind::affine:
     case data_place::kind::host: return host_place;
     case data_place::kind::device: return checked_device(place.index(), on);
     case data_place::kind::managed:
@@ -60,7 +60,7 @@ place_index resolve(data_place place, place_index affine, machine& on) {
                   base::cat("machine ", base::quoted(on.name()),
                             " has no managed memory; use data_place host or device"));
   }
-  return affine;
+  return host_place;
 }
 
 }  // namespace millstream::core

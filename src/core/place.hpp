@@ -64,6 +64,9 @@ class place_set {
 /// Throw error(invalid_value) for a device the machine lacks,
 /// error(unsupported) for managed memory where there is none.
 [[nodiscard]] place_index resolve(exec_place place, machine& on);
-[[nodiscard]] place_index resolve(data_place place, place_index affine, machine& on);
+[[nodiscard]] place_index resolve_named(data_place place, machine& on);
+[[nodiscard]] inline place_index resolve(data_place place, place_index affine, machine& on) {
+  return place.what() == data_place::kind::affine ? affine : resolve_named(place, on);
+}
 
 }  // namespace millstream::core

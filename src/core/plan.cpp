@@ -45,29 +45,34 @@ void check_dep(const context& in, const plan& of, const task_dep& dep) {
   }
 }
 
-void merge(const plan& of, access& into, const access& other) {
-  if (into.placed && other.placed && into.place != other.place) {
+void merge(const plan& of, access& into, access_mode mode, bool placed, place_index place) {
+  if (into.placed && placed && into.place != place) {
     throw error(errc::invalid_value,
                 base::cat(of.full_name(), " names two places for ", locked_name(*into.what),
                           "; name one place per datum"),
                 locked_name(*into.what));
   }
-  if (other.placed) {
-    into.place = other.place;
+  if (placed) {
+    into.place = place;
     into.placed = true;
   }
-  into.mode = into.mode | other.mode;
+  into.mode = into.mode | mode;
 }
 
-void add(plan& to, const access& fresh) {
-  for (std::size_t i = 0; i < to.accesses.size(); ++i) {
-    if (to.accesses[i].what != fresh.what) continue;
-    merge(to, to.accesses[i], fresh);
-    to.access_of_dep.push_back(static_cast<std::uint16_t>(i));
+void add(plan& to, data* what, access_mode mode, bool placed, place_index place) {
+  std::size_t i = 0;
+  while (i < to.accesses.size() && to.accesses[i].what != what)
+    ++i;
+  to.access_of_dep.push_back(static_cast<std::uint16_t>(i));
+  if (i < to.accesses.size()) {
+    merge(to, to.accesses[i], mode, placed, place);
     return;
   }
-  to.access_of_dep.push_back(static_cast<std::uint16_t>(to.accesses.size()));
-  to.accesses.push_back(fresh);
+  access& fresh = to.accesses.emplace_back();
+  fresh.what = what;
+  fresh.mode = mode;
+  fresh.placed = placed;
+  fresh.place = place;
 }
 
 // A body may follow the address of an instance on another device; only copies see to it themselves.
@@ -147,12 +152,8 @@ void make_plan(context& in, const task_spec& what, plan& made) {
   made.exec = resolve_for(made, what.place, in.on());
   for (const task_dep& dep : what.deps) {
     check_dep(in, made, dep);
-    access fresh;
-    fresh.what = dep.data.state();
-    fresh.mode = dep.mode;
-    fresh.placed = dep.place.what() != data_place::kind::affine;
-    fresh.place = resolve_for(made, dep.place, made.exec, in.on());
-    add(made, fresh);
+    add(made, dep.data.state(), dep.mode, dep.place.what() != data_place::kind::affine,
+        resolve_for(made, dep.place, made.exec, in.on()));
   }
   let_reach(in.on(), made);
 }

@@ -35,8 +35,8 @@ class recent_tasks {
   };
   [[nodiscard]] static std::string text(const entry& of);
 
-  std::array<entry, room> entries_;
   std::uint64_t count_ = 0;  // so far; the newest is at (count_ - 1) % room
+  std::array<entry, room> entries_;
 };
 
 }  // namespace millstream::core

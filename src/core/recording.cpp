@@ -7,7 +7,7 @@
 
 #include "base/text.hpp"
 #include "core/context.hpp"
-#include "core/open_task.hpp"
+#include "core/open_body.hpp"
 
 namespace millstream::core {
 namespace {
@@ -91,11 +91,7 @@ bool context::is_body_captured(const plan& of) const noexcept {
          options_.on.state()->has(backend::capability::capture_to_graph);
 }
 
-bool context::is_stale(const plan& of) const noexcept {
-  return is_recorded(of) && of.stage != lanes_.recording()->stage();
-}
-
-void context::begin_body(const lock& held, const plan& of) {
+void context::begin_recorded_body(const lock& held, const plan& of) {
   if (!is_body_captured(of)) return;
   try {
     lanes_.recording()->begin_body(of.lane);
@@ -129,7 +125,8 @@ bool context::await_recorder(lock& held, const plan& of) {
 
 // A body that cannot be recorded spoils the graph, and with it the stage; one beside it only
 // itself.
-context::unrecorded context::end_body(lock& held, const plan& of, const body_failure& own) {
+context::unrecorded context::end_recorded_body(lock& held, const plan& of,
+                                               const body_failure& own) {
   if (is_stale(of)) {
     if (is_body_captured(of)) lanes_.recording()->drop_body(of.lane, of.stage);
     return {std::make_exception_ptr(
@@ -194,11 +191,6 @@ void context::drop_postponed(std::vector<std::shared_ptr<void>>& dropped) {
     dropped.emplace_back(each, [](data* gone) { gone->drop_reference(); });
 }
 
-completion context::end_of(const lock& held, const plan& of) {
-  (void)held;
-  return is_stale(of) ? completion{} : lanes_.advance(of.lane);
-}
-
 completion context::position_of(completion end) const {
   if (!end.is_recorded()) return end;
   const lock held(mutex_);
@@ -213,7 +205,7 @@ void context::keep_with_stage(const lock& held, body_ptr work) {
 // A task of this thread that is open would never end; another thread's will.
 bool context::await_recorded_tasks(lock& held, const char* call) {
   std::vector<std::thread::id> threads;
-  for (const open_task* each : open_recorded_) {
+  for (const open_body* each : open_recorded_) {
     if (each->thread() == std::this_thread::get_id()) {
       throw error(errc::usage, base::cat(call, " was called while ", each->full_name(),
                                          " is open, which is being recorded; end it first"));

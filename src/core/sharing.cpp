@@ -9,7 +9,6 @@
 
 #include "base/text.hpp"
 #include "core/context.hpp"
-#include "core/open_task.hpp"
 
 namespace millstream::core {
 namespace {

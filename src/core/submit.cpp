@@ -6,22 +6,20 @@
 #include "base/clock.hpp"
 #include "base/text.hpp"
 #include "core/context.hpp"
-#include "core/open_task.hpp"
+#include "core/open_body.hpp"
 #include "core/task_job.hpp"
 
 namespace millstream::core {
 
 // Under the lock, in submission order. The names are only looked at during the
 // call.
-void context::report(const plan& of) {
-  trace_listener* const told = listener();
-  if (told == nullptr) return;
+void context::report_to(trace_listener& told, const plan& of) {
   base::small_vector<dep_info, 6> deps;
   for (const access& each : of.accesses) {
     deps.push_back({each.what->id, each.mode, each.what->symbol, each.what->bytes});
   }
   const std::uint64_t queue = of.lane == no_lane ? 0 : lanes_.queue(of.lane).handle();
-  told->submitted(task_info{of.id, of.kind, of.symbol, of.site, of.exec, queue, deps});
+  told.submitted(task_info{of.id, of.kind, of.symbol, of.site, of.exec, queue, deps});
 }
 
 void context::spoil(const lock& held, const plan& of, failed_task& because) {
@@ -62,26 +60,42 @@ void context::queue_body(const lock& held, const plan& of, body_ptr& work) {
 // The machine does not run bodies: this one queues work on the lane's stream,
 // now.
 void context::run_at_once(lock& held, plan& of, body_ptr& work) {
-  open_task task(shared_from_this(), of.site);
-  task.adopt(held, of);
-  const std::uint64_t queue = lanes_.queue(task.started().lane).handle();
+  base::small_vector<void*, 8> pointers;
+  for (const std::uint16_t index : of.access_of_dep)
+    pointers.push_back(of.accesses[index].address);
+  open_body body(of);
+  begin(held, body);
+  const std::uint64_t queue = lanes_.queue(of.lane).handle();
+  if (trace_listener* told = listener()) told->began(of.id, base::now_ns());
   held.unlock();
   std::exception_ptr failed;
   try {
-    work->run(task.call_on(queue));
+    work->run(call_of(of, {pointers.data(), pointers.size()}, queue));
   } catch (...) {
     failed = std::current_exception();
   }
-  const bool keeps = is_recorded(task.started());
+  const bool keeps = is_recorded(of);
   if (!keeps) work.reset();
   held.lock();
   if (keeps) keep_with_stage(held, std::move(work));
-  task.end_adopted(held, std::move(failed));
-  of.shared = task.release_shared();
+  end(held, body, /*in_caller=*/false, {std::move(failed), /*known=*/false});
+}
+
+body_call context::call_of(const plan& of, std::span<void* const> pointers,
+                           std::uint64_t queue) const noexcept {
+  // The number of a device's queue is its native stream where the machine has any.
+  const bool has_stream =
+      of.exec != host_place && !options_.on.state()->has(backend::capability::host_memory);
+  void* const stream =
+      has_stream ? reinterpret_cast<void*>(static_cast<std::uintptr_t>(queue)) : nullptr;
+  return {pointers, stream, queue, of.exec};
 }
 
 void context::submit(const task_spec& what, body_ptr work) {
   check_process();
+  // The body may let go of the context's handle. Data keep the context, and the caller keeps those
+  // of the task.
+  const auto self = what.deps.empty() ? shared_from_this() : nullptr;
   plan of;
   make_plan(*this, what, of);
   if (work == nullptr) {
@@ -89,7 +103,6 @@ void context::submit(const task_spec& what, body_ptr work) {
   }
   {
     lock held(mutex_);
-    check_live(held, of.call());
     completion_set none;
     try {
       start(held, of, /*in_caller=*/false, none);
@@ -126,7 +139,6 @@ void context::fill(const task_spec& what, std::span<const std::byte> pattern) {
   std::copy(pattern.begin(), pattern.end(), request.pattern.begin());
   request.pattern_bytes = static_cast<std::uint32_t>(pattern.size());
   lock held(mutex_);
-  check_live(held, of.call());
   completion_set none;
   start(held, of, /*in_caller=*/false, none);
   report(of);

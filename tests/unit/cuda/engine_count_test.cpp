@@ -186,6 +186,38 @@ TEST_F(EngineCount, ATemporaryFromAWarmPoolMakesNoCallAndOneAllocation) {
   EXPECT_EQ(on().stats().allocations, 1U);
 }
 
+// Two tasks of each step go to each of the four streams.
+TEST_F(EngineCount, AStencilTakesOneRecordAStreamAndOneWaitATask) {
+  constexpr std::size_t width = 8;
+  constexpr std::size_t steps = 12;
+  std::array<std::vector<untyped_data>, 2> columns;
+  for (auto& each : columns) {
+    for (std::size_t at = 0; at < width; ++at) {
+      each.push_back(on().make_token());
+      run(on(), device, {each.back().write()}, nothing);
+    }
+  }
+  const auto pass = [&] {
+    for (std::size_t step = 0; step < steps; ++step) {
+      const auto& from = columns[step % 2];
+      for (std::size_t at = 0; at < width; ++at) {
+        std::vector<task_dep> deps{columns[(step + 1) % 2][at].write(), from[at].read()};
+        if (at > 0) deps.push_back(from[at - 1].read());
+        if (at + 1 < width) deps.push_back(from[at + 1].read());
+        run(on(), device, deps, nothing);
+      }
+    }
+  };
+  const on_device_0 here;
+  for (int i = 0; i < 10; ++i)
+    pass();
+  calls seen = calls_of(pass);
+  seen.erase("cuCtxGetCurrent");  // touches memory of the thread only
+  EXPECT_EQ(seen,
+            (calls{{"cuEventRecord", steps * width / 2}, {"cuStreamWaitEvent", steps * width}}));
+  EXPECT_EQ(on().stats().queues, 4U);
+}
+
 class EngineForkJoin : public testing::TestWithParam<int> {};
 
 TEST_P(EngineForkJoin, OneRecordPerTailAndOneWaitPerForeignQueue) {

@@ -61,6 +61,23 @@ void one_context(bool failing) {
   EXPECT_EQ(buffer[15], 3U);
 }
 
+TEST(EngineLeak, BodyMayLetGoOfItsContext) {
+  for (const bool has_data : {false, true}) {
+    auto on = std::make_unique<untyped_context>(open("cuda", 1));
+    const std::weak_ptr<core::context> state = on->state();
+    std::vector<task_dep> deps;
+    if (has_data) deps.push_back(on->make_token().rw());
+    bool was_there = false;
+    run(*on, device, deps, [&](const body_call&) {
+      on.reset();
+      was_there = !state.expired();
+    });
+    EXPECT_TRUE(was_there);
+    deps.clear();
+    EXPECT_TRUE(state.expired());
+  }
+}
+
 TEST(EngineLeak, TenThousandContextsLeaveNothingBehind) {
   MILLSTREAM_LOOK_ALIKE_ONLY();
   for (int i = 0; i < 50; ++i)
