@@ -315,9 +315,9 @@ void lane_set::wait(lane_index waiter, completion what) {
       throw error(errc::internal, "recorded work was waited for before its stage was launched");
     }
   }
-  if (what.is_past() || what.lane == waiter || is_done(what)) return;
+  if (what.is_past() || what.lane == waiter) return;
   lane& waiting = *lanes_[waiter];
-  if (covers(waiting.clock, what)) return;
+  if (covers(waiting.clock, what) || is_done(what)) return;
   lane& producer = *lanes_[what.lane];
   if (producer.recorded < what.sequence) record(what.lane);
   check(waiting.lease.queue->wait(*producer.lease.mark));

@@ -160,13 +160,16 @@ std::string open_task::poisoned_name() const {
 }
 
 void open_task::fill_pointers() {
-  base::small_vector<checked_access, 6> seen;
   for (const std::uint16_t index : plan_.access_of_dep) {
     pointers_.push_back(plan_.accesses[index].address);
   }
   if (is_described() && !launches_kernels()) return;
   if (trace_listener* told = in_->listener()) told->began(plan_.id, base::now_ns());
-  if (!in_caller_ || !in_->options().check) return;
+  if (in_caller_ && in_->options().check) begin_check();
+}
+
+void open_task::begin_check() {
+  base::small_vector<checked_access, 6> seen;
   for (const access& each : plan_.accesses) {
     if (!each.shared) seen.push_back({each.what, each.mode, each.address});
   }

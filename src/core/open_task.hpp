@@ -71,6 +71,7 @@ class open_task {
   void finish(context::lock& held, std::exception_ptr failed, bool known);
   [[nodiscard]] body_call call_on(std::uint64_t queue) const noexcept;
   void fill_pointers();
+  void begin_check();
   void open_skipped();
 
   // launches.cpp
