@@ -54,7 +54,15 @@ struct packing {
 
 void write_at(argument_block& block, std::size_t at, const void* value, std::size_t bytes) {
   if (block.size() < at + bytes) block.resize(at + bytes);
-  if (bytes > 0) std::memcpy(block.data() + at, value, bytes);
+  std::byte* const to = block.data() + at;
+  // Nearly all are words, which compilers copy without a call.
+  if (bytes == sizeof(std::uint64_t)) {
+    std::memcpy(to, value, sizeof(std::uint64_t));
+  } else if (bytes == sizeof(std::uint32_t)) {
+    std::memcpy(to, value, sizeof(std::uint32_t));
+  } else if (bytes > 0) {
+    std::memcpy(to, value, bytes);
+  }
 }
 
 // Where the machine does not tell, each parameter has the size and the alignment of its argument.
@@ -179,17 +187,19 @@ void launch_list::operator delete(void* block, std::size_t bytes) noexcept {
 }
 
 void launch_list::add(const plan& who, machine& on, const kernel_launch& what) {
-  argument_block packed;
-  backend::kernel& target = find_and_pack(who, on, what, packed);
   launch& made = launches_.emplace_back();
-  made.request.what = &target;
+  try {
+    made.request.what = &find_and_pack(who, on, what, made.arguments);
+  } catch (...) {
+    launches_.pop_back();
+    throw;
+  }
   made.request.grid = to_extents(what.how.grid);
   made.request.block = to_extents(what.how.block);
   made.request.shared_bytes = static_cast<std::uint32_t>(what.how.shared_bytes);
   made.request.cluster = to_extents(what.how.cluster);
   made.request.cooperative = what.how.cooperative;
   made.request.programmatic = what.how.programmatic;
-  made.arguments = std::move(packed);
   const auto& source = what.what->source();
   if (source->of() != nullptr) made.of = source;
 }

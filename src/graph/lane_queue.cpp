@@ -36,11 +36,18 @@ void make_unique(backend::node_list& nodes, std::vector<placed_node>& scratch) {
   nodes.resize(static_cast<std::size_t>(end - nodes.begin()));
 }
 
+// Mostly one, of one of the lists.
 backend::node_span lane_queue::predecessors() {
+  const backend::node_list& ends = lane_->ends;
+  const backend::node_list& before = lane_->before;
+  if (ends.size() + before.size() <= 1) {
+    const backend::node_list& all = ends.empty() ? before : ends;
+    return {all.begin(), all.size()};
+  }
   backend::node_list& after = into_.after;
   after.clear();
-  after.append({lane_->ends.begin(), lane_->ends.size()});
-  after.append({lane_->before.begin(), lane_->before.size()});
+  after.append({ends.begin(), ends.size()});
+  after.append({before.begin(), before.size()});
   make_unique(after, into_.sorted);
   return {after.begin(), after.size()};
 }

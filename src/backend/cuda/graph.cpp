@@ -87,6 +87,7 @@ status graph::enter(call kind, capability wanted) const {
   if (status refused = on_->machine().gate.pass(kind, on_->who()); !refused) return refused;
   if (!on_->machine().bits.has(wanted)) return missing(on_->who(), "use graphs", wanted);
   if (status refused = on_->open(); !refused) return refused;
+  if (!bodies_.has_failed()) return {};
   return guarded(on_->who(), [&] { return bodies_.failure(); });
 }
 

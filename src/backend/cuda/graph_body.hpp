@@ -55,6 +55,7 @@ class body_recorder {
   /// The driver destroyed the graph, as it does when a capture into it fails.
   [[nodiscard]] bool is_graph_gone() const noexcept { return is_graph_gone_; }
   /// Not ok once a recording failed, with the reason.
+  [[nodiscard]] bool has_failed() const noexcept { return !failed_.empty(); }
   [[nodiscard]] status failure() const;
   void note_failure(const status& why);
 

@@ -26,6 +26,7 @@ template <class Value>
 void launch_form::add(abi::launch_attribute_id id, const Value& value) noexcept {
   static_assert(sizeof value <= sizeof(abi::launch_attribute_value));
   abi::launch_attribute& next = attributes_[attribute_count_++];
+  next = {};
   next.id = id;
   std::memcpy(next.value.bytes, &value, sizeof value);
 }

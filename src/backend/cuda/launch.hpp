@@ -38,7 +38,7 @@ class launch_form {
 
   std::size_t bytes_;
   std::array<void*, 5> extra_;
-  std::array<abi::launch_attribute, 3> attributes_{};
+  std::array<abi::launch_attribute, 3> attributes_;  // the first `attribute_count_`
   std::size_t attribute_count_ = 0;
 };
 

@@ -205,6 +205,24 @@ TEST_F(CudaKernelTask, WrongArgumentsAreRefusedBeforeAnythingIsLaunched) {
   EXPECT_EQ(values, std::vector<double>(10, 2.0));
 }
 
+// The arguments of the others are their own.
+TEST_F(CudaKernelTask, LaunchesAroundARefusedOneAreMade) {
+  std::vector<double> values(100, 1.0);
+  const auto data = ctx.logical_data(values);
+  ctx.kernel_task(data.rw(), [&](launcher& k, auto v) {
+    const auto misses = [&] {
+      EXPECT_THROW(k.launch(code.kernel("test_scale_f64"), 2, 32, v.data(), 100.0), ms::error);
+    };
+    misses();
+    for (const double factor : {2.0, 3.0, 5.0}) {
+      k.launch(scale, 2, 32, v.data(), factor, v.size());
+      misses();
+    }
+  });
+  ctx.finalize();
+  EXPECT_EQ(values, std::vector<double>(100, 30.0));
+}
+
 TEST_F(CudaKernelTask, UnknownKernelIsNamed) {
   const auto data = ctx.logical_data<double>(10);
   const ms::device_kernel none = code.kernel("no_such_kernel");
