@@ -14,6 +14,7 @@ namespace {
 }
 
 nb::object to_int_object(nb::handle what, const char* argument) {
+  if (PyLong_CheckExact(what.ptr()) != 0) return nb::borrow(what);
   PyObject* const number = PyNumber_Index(what.ptr());
   if (number == nullptr) {
     clear_type_error();

@@ -22,6 +22,12 @@ void clear_type_error();
 /// The C++ object inside `what`, or null if it is none of this class.
 template <class T>
 [[nodiscard]] T* as(nb::handle what) noexcept {
+  // Most are of the class itself, which need not be looked for.
+  static constinit PyObject* own = nullptr;
+  if (own == nullptr) own = nb::type<T>().ptr();
+  if (what.is_valid() && what.type().ptr() == own && nb::inst_ready(what)) {
+    return nb::inst_ptr<T>(what);
+  }
   T* found = nullptr;
   return nb::try_cast<T*>(what, found, false) ? found : nullptr;
 }
