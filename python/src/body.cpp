@@ -13,6 +13,7 @@
 #include "caller.hpp"
 #include "convert.hpp"
 #include "data.hpp"
+#include "torch_block.hpp"
 #include "view.hpp"
 
 namespace millstream::python {
@@ -168,23 +169,31 @@ void python_body::call_function(running_task& task) {
   if (state_->check) warn_of_kept(arrays);
 }
 
-// Nothing but a look into sys.modules where no framework was imported that keeps a current stream.
-bool any_framework_is_imported() {
+// Of those that keep a current stream. Nothing but looks into sys.modules.
+int count_imported_frameworks() {
   static constinit lazy_name names("millstream.interop._current", "FRAMEWORKS");
   PyObject* const modules = PyImport_GetModuleDict();
+  int count = 0;
   for (const nb::handle name : nb::borrow<nb::tuple>(names.get())) {
     const int there = PyDict_Contains(modules, name.ptr());
     if (there < 0) throw nb::python_error();
-    if (there != 0) return true;
+    count += there;
   }
-  return false;
+  return count;
 }
 
 nb::object python_body::call_with(running_task& task, std::vector<PyObject*> values) const {
   nb::handle callable = function_.get();
   nb::object stream;
   nb::object device;
-  if (state_->native_memory && task.device >= 0 && any_framework_is_imported()) {
+  const bool may_switch = state_->native_memory && task.device >= 0;
+  const int frameworks = may_switch ? count_imported_frameworks() : 0;
+  const nb::handle torch = frameworks == 1 ? imported_torch() : nb::handle();
+  if (torch.is_valid()) {
+    return call_with_torch_stream(torch, task.scope->stream(), task.device,
+                                  {callable, values, arguments_.get()});
+  }
+  if (frameworks > 0) {
     static constinit lazy_name call("millstream.interop._current", "call");
     stream = nb::int_(task.scope->stream());
     device = nb::int_(task.device);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Python class `pytorch_task`, and how a stream is made current in PyTorch. The rest of the
 // adapter is millstream/interop/pytorch.py.
+#include "torch_block.hpp"
+
 #include <array>
 #include <utility>
 
@@ -115,27 +117,53 @@ known_switch& switch_like(std::uint64_t number, int device) {
   return known[(number / 16 + static_cast<std::size_t>(device)) % known.size()];
 }
 
-nb::object find_switch(py_task& task, nb::handle torch) {
+// `find()` unless it was found before.
+template <class Find>
+nb::object known_or(std::uint64_t number, int device, Find&& find) {
   static constinit module_name switches(adapter, "_switches");
-  static constinit module_name find(adapter, "_find_switch");
-  if (!task.state->native_memory) return nb::none();
-  const int device = task.core.call().device;
-  const std::uint64_t number = stream_of(task);
   nb::object table = switches.get();
   known_switch& known = switch_like(number, device);
   if (known.table.is(table) && known.number == number && known.device == device) return known.found;
-  nb::object found = find.get()(torch, nb::make_tuple(from_stream(number), device));
+  nb::object found = find();
   if (device >= 0 && !found.is_none()) {
     const known_switch old = std::exchange(known, {std::move(table), number, device, found});
   }
   return found;
 }
 
+nb::object find_switch(py_task& task, nb::handle torch) {
+  static constinit module_name find(adapter, "_find_switch");
+  if (!task.state->native_memory) return nb::none();
+  const int device = task.core.call().device;
+  const std::uint64_t number = stream_of(task);
+  return known_or(number, device,
+                  [&] { return find.get()(torch, nb::make_tuple(from_stream(number), device)); });
+}
+
+nb::object call(const body_values& body) {
+  PyObject* const result = call_on_worker(body.function, body.values.data(), body.values.size());
+  if (result == nullptr) throw nb::python_error();
+  return nb::steal(result);
+}
+
+nb::object enter_switch(nb::handle which, nb::handle extra) {
+  const auto* const direct = as<stream_switch>(which);
+  return direct != nullptr ? enter_with(*direct, extra) : which.attr("enter")(extra);
+}
+
+void leave_switch(nb::handle which, nb::handle before) {
+  if (const auto* const direct = as<stream_switch>(which)) {
+    direct->make(before);
+  } else {
+    which.attr("leave")(before);
+  }
+}
+
 void enter_stream(torch_block& self, nb::handle torch) {
   nb::object found = find_switch(self, torch);
   if (found.is_none()) return;
-  const auto* const direct = as<stream_switch>(found);
-  self.before = direct != nullptr ? direct->enter() : found.attr("enter")(nb::tuple());
+  static PyObject* const none = PyTuple_New(0);
+  self.before = enter_switch(found, none);
   self.stream = std::move(found);
 }
 
@@ -143,12 +171,7 @@ void leave_stream(torch_block& self) {
   if (!self.stream.is_valid()) return;
   const nb::object from = std::exchange(self.stream, {});
   const nb::object to = std::exchange(self.before, {});
-  const auto* const direct = as<stream_switch>(from);
-  if (direct != nullptr) {
-    direct->make(to);
-  } else {
-    from.attr("leave")(to);
-  }
+  leave_switch(from, to);
 }
 
 void leave_stream_quietly(torch_block& self) {
@@ -232,6 +255,29 @@ void bind_block(nb::module_& core) {
 }
 
 }  // namespace
+
+nb::handle imported_torch() {
+  PyObject* const found = loaded_torch();
+  return found == Py_None ? nullptr : found;
+}
+
+nb::object call_with_torch_stream(nb::handle torch, std::uint64_t stream, int device,
+                                  const body_values& body) {
+  static constinit module_name find(adapter, "stream_switch");
+  const nb::object found =
+      known_or(stream, device, [&] { return find.get()(torch, stream, device); });
+  if (found.is_none()) return call(body);
+  const nb::object before = enter_switch(found, body.extra);
+  nb::object result;
+  try {
+    result = call(body);
+  } catch (const nb::python_error&) {
+    leave_switch(found, before);
+    throw;
+  }
+  leave_switch(found, before);
+  return result;
+}
 
 void bind_torch_block(nb::module_& core) {
   bind_stream_switch(core);

@@ -4,6 +4,7 @@
 import contextlib
 import functools
 import gc
+import sys
 import types
 import weakref
 
@@ -474,3 +475,29 @@ def test_blocks_over_memory_of_the_host(ctx, gpu_torch, gpu_numba, two):
     del a, b, c, d
     gc.collect()
     assert len(gpu_numba.arrays) == 2
+
+
+def test_number_of_calls_of_a_submitted_function(ctx, gpu_torch, two, monkeypatch, calls_of):
+    from millstream.interop import _current
+
+    monkeypatch.setitem(sys.modules, "torch", gpu_torch)
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    told = []
+    tensor = Described(None)
+    tensor.is_cuda, tensor.record_stream = True, lambda stream: told.append(stream.stream_id)
+    seen = []
+
+    def submit(*args):
+        ctx.submit(lambda *_: seen.append(gpu_torch.current), two[0].rw(), args=args)
+
+    for _ in range(TASKS):
+        submit()
+    for module in (_current, pytorch):
+        assert calls_of(module, submit) == []
+    submit(3, tensor)
+    assert {each[0] for each in seen} == set(gpu_torch.streams)
+    assert told == [seen[-1][0]]
+    ctx.submit(lambda *_: seen.append(1 / 0), two[0].rw())
+    assert gpu_torch.current == (0, 0, 1)
+    with pytest.raises(ZeroDivisionError):
+        ctx.wait(two[0])
