@@ -56,6 +56,23 @@ class CudaRecordedCaller : public CudaCaller, public testing::WithParamInterface
           launch(fill, stream_of(call), call.pointers[0], value, count);
         });
   }
+  /// Until a context gets one of the streams, which a thread of the library's gives back, soon.
+  /// What is given back last is taken first, so that contexts that had others hold on to them.
+  void await_return(const std::set<std::uint64_t>& streams) {
+    std::vector<untyped_context> others;
+    std::set<std::uint64_t> theirs;
+    const auto is_back = [&] {
+      return std::any_of(theirs.begin(), theirs.end(),
+                         [&](std::uint64_t each) { return streams.count(each) != 0; });
+    };
+    while (!is_back()) {
+      others.push_back(open("cuda", 0));
+      submit_noted_fill(others.back(), others.back().make_data(block_bytes), 5, theirs);
+      std::this_thread::yield();
+    }
+    for (untyped_context& each : others)
+      each.finish();
+  }
   /// Three launches over spoiled values, so that a branch that was left out shows.
   template <class Look>
   void launch_often(abi::graph recorded, Look&& look) {
@@ -156,8 +173,7 @@ TEST_P(CudaRecordedCaller, StreamsOfItsTasksAreNobodyElsesWhileItMayRun) {
     EXPECT_FALSE(meets_another_context());
   });
   CALL(cuStreamSynchronize, stream_);
-  while (!meets_another_context())  // a thread of the library's gives them back, soon
-    std::this_thread::yield();
+  await_return(used);
 }
 
 TEST_P(CudaRecordedCaller, StreamsOfATaskComeBackWhenTheCaptureIsThrownAway) {
@@ -170,13 +186,7 @@ TEST_P(CudaRecordedCaller, StreamsOfATaskComeBackWhenTheCaptureIsThrownAway) {
   CALL(cuGraphDestroy, recorded);
   used.erase(stream());
   ASSERT_FALSE(used.empty());
-  std::set<std::uint64_t> theirs;
-  while (theirs.count(*used.begin()) == 0) {
-    untyped_context other = open("cuda", 0);
-    for (int i = 0; i < 16; ++i)
-      submit_noted_fill(other, other.make_data(block_bytes), 5, theirs);
-    other.finish();
-  }
+  await_return(used);
 }
 
 // What the context was given to keep goes with what was recorded.
