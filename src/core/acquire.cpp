@@ -140,6 +140,7 @@ void context::keep_behind(const plan& of) {
 void context::detach(plan& of) noexcept {
   for (access& each : of.accesses) {
     if (!std::exchange(each.attached, false)) continue;
+    each.what->valid.remove(each.place);
     auto& instances = each.what->instances;
     for (std::size_t i = 0; i < instances.size(); ++i) {
       if (instances[i].place != each.place) continue;
@@ -245,6 +246,12 @@ void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
   }
   if (in_caller) {
     to_wait_for = before;
+    // All of a context on a caller's stream comes after what was in that.
+    if (lanes_.has_caller() && !lanes_.is_recorded() && !lanes_.is_done({0, 1})) {
+      const lane_index idle = lanes_.idle_host_lane();
+      to_wait_for.add(lanes_.tail(idle));
+      note_host_end(idle);
+    }
     if (misses) {
       to_wait_for.add(lanes_.tail(of.lane));
       note_host_end(of.lane);
@@ -283,6 +290,7 @@ void context::start_once(lock& held, plan& of, bool in_caller, completion_set& t
     fail(held, of, std::make_exception_ptr(named), true);
     throw named;
   } catch (...) {
+    if (of.lane != no_lane && !is_stale(of)) note_host_end(of.lane);
     detach(of);
     throw;
   }
@@ -297,8 +305,8 @@ void context::start(lock& held, plan& of, bool in_caller, completion_set& to_wai
     } catch (const no_room& lack) {
       if (std::exchange(reclaimed, true)) give_up_for_room(held, of, lack);
       reclaim(held, lack.place);
-    } catch (const held_back&) {
-      wait_for_host_end(held, ends);
+    } catch (const held_back& by) {
+      wait_for_host_end(held, ends, by.behind);
     }
   }
 }
@@ -311,24 +319,33 @@ void context::give_up_for_room(const lock& held, const plan& of, const no_room& 
   throw full;
 }
 
-void context::wait_for_host_end(lock& held, std::uint64_t seen) {
+void context::wait_for_host_end(lock& held, std::uint64_t seen, const completion_set& behind) {
+  std::vector<awaited_position> positions;
+  for (const completion& each : behind)
+    positions.push_back({this, each});
   held.unlock();
   bool interrupted = false;
-  {
+  try {
+    const wait_registration registered(
+        {}, positions,
+        deadlock_text({"work for a device", "end the open task of this thread first"}).c_str());
     const blocking_section blocking;
-    while (!interrupted && !on().wait_for_host_end(seen, wait_slice)) {
-      interrupted = blocking.is_interrupted();
-    }
+    // No longer than a slice: the caller looks again, by the marks as well.
+    if (!on().wait_for_host_end(seen, wait_slice)) interrupted = blocking.is_interrupted();
+  } catch (...) {
+    held.lock();
+    throw;
   }
   held.lock();
+  lanes_.poll_host_ends();
   if (interrupted) throw error(errc::interrupted, "the task was interrupted before it began");
 }
 
 // Gives pooled blocks back to the machine and waits until it has them.
 void context::reclaim(lock& held, place_index place) {
   close_stage(held, "a task that has no room");
-  const lane_index order =
-      choose_in_turn(held, lane_place(place), [&] { return pools_.uses(place); });
+  const lane_index order = choose_in_turn(
+      held, lane_place(place), [&] { return pools_.uses(place); }, "a task without room");
   if (pools_.trim(place, order) == 0) return;
   note_host_end(order);
   completion_set freed;

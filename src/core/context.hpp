@@ -256,16 +256,18 @@ class context : public std::enable_shared_from_this<context> {
   void start_once(lock& held, plan& of, bool in_caller, completion_set& to_wait_for);
   void reclaim(lock& held, place_index place);
   [[noreturn]] void give_up_for_room(const lock& held, const plan& of, const no_room& lack);
-  void wait_for_host_end(lock& held, std::uint64_t seen);
+  void wait_for_host_end(lock& held, std::uint64_t seen, const completion_set& behind = {});
   /// As lane_set::choose, but waits where work is held back; `before()` is asked again then.
   template <class Before>
-  [[nodiscard]] lane_index choose_in_turn(lock& held, place_index place, const Before& before) {
+  [[nodiscard]] lane_index choose_in_turn(lock& held, place_index place, const Before& before,
+                                          const char* call) {
     for (;;) {
       const std::uint64_t ends = on().host_end_count();
       try {
         return lanes_.choose(place, before());
-      } catch (const held_back&) {
-        wait_for_host_end(held, ends);
+      } catch (const held_back& by) {
+        wait_for_host_end(held, ends, by.behind);
+        check_live(held, call);
       }
     }
   }
@@ -314,6 +316,7 @@ class context : public std::enable_shared_from_this<context> {
   void lose_stage(const lock& held, const std::exception_ptr& cause, const std::string& task,
                   bool known = false);
   [[nodiscard]] recording_stats recording_counts() const;
+  void forget_lost_copies(data& what) noexcept;
   [[nodiscard]] bool is_lost_with_stage(const data& what) const noexcept;
   void drop_ended_stages(lock& held);
 

@@ -137,6 +137,14 @@ class data {
 
   // Lock-free.
   void add_handle() noexcept { handles_.fetch_add(1, std::memory_order_relaxed); }
+  /// Under the context's lock, of a datum that is not let go. If another thread has dropped the
+  /// last handle and is about to let go of it, that comes to nothing.
+  void add_handle_again() noexcept {
+    if (handles_.fetch_add(1, std::memory_order_relaxed) == 0) add_reference();
+  }
+  [[nodiscard]] bool has_handles() const noexcept {
+    return handles_.load(std::memory_order_relaxed) > 0;
+  }
   [[nodiscard]] bool drop_handle() noexcept {
     return handles_.fetch_sub(1, std::memory_order_acq_rel) == 1;
   }

@@ -46,7 +46,7 @@ void check(backend::status status) {
 void lane_set::leave_recorder() noexcept {
   const bool is_open = recorder_ != nullptr && launch_lane_ != no_lane &&
                        lanes_[launch_lane_]->lease.queue != nullptr;
-  if (!is_open || is_recorded_ || base::forked_child()) return;
+  if (!is_open || is_recorded_ || base::forked_child() || has_waits(launch_lane_)) return;
   try {
     recorder_->leave_streams(queue(launch_lane_));
   } catch (const error& broken) {
@@ -56,6 +56,12 @@ void lane_set::leave_recorder() noexcept {
 
 void lane_set::close() noexcept {
   leave_recorder();
+  pools_.clear();  // what comes later gets lanes of its own
+  if (base::forked_child()) {
+    [[maybe_unused]] const auto* const entry = entry_.release();
+  } else if (entry_ != nullptr) {
+    machine_.give_back(std::move(entry_));
+  }
   for (auto& each : lanes_) {
     if (each->lease.queue == nullptr) continue;
     if (std::exchange(each->parked, false)) machine_.unpark();
@@ -66,6 +72,7 @@ void lane_set::close() noexcept {
       each->lease = {};  // the user may end the stream now
     } else {
       each->lease.recorded = is_recorded_;
+      each->lease.busy = is_behind_host_function(static_cast<lane_index>(&each - lanes_.data()));
       machine_.give_back(each->place, std::move(each->lease));
     }
   }
@@ -79,6 +86,13 @@ void lane_set::leave_leases(held_leases& to) {
     to.add(each->place, std::move(each->lease));
   }
   if (recorder_ != nullptr) recorder_->leave_streams(to);
+}
+
+// Whose mark is set then, so that the next context gets the queue after that.
+bool lane_set::is_behind_host_function(lane_index of) noexcept {
+  if (is_recorded_ || machine_.has(backend::capability::runs_jobs)) return false;
+  const bool may_wait = lanes_[of]->place == host_place || has_waits(of);
+  return may_wait && !is_done(tail(of)) && set_mark(of).ok();
 }
 
 lane_set::place_pool& lane_set::pool_of(place_index place) {
@@ -101,7 +115,11 @@ lane_index lane_set::open(place_index place) {
     // Nothing here may begin before what the caller's stream had in it; by this wait, tasks without
     // inputs too become part of a recording of that stream. It is an operation of the lane, so that
     // a lane with nothing else in it joins the stream again.
-    wait(fresh, {0, 1});
+    if (!is_done({0, 1})) {
+      check(queue(fresh).wait(*entry_));
+      ++counts_.waits;
+      raise_to(lanes_[fresh]->clock, 0, 1);
+    }
     advance(fresh);
   }
   return fresh;
@@ -115,17 +133,24 @@ void lane_set::adopt_caller(std::uint64_t stream) {
   auto mark = machine_.at(adopted.place).make_event();
   if (!mark) check(mark.take_status());
   auto caller = std::make_unique<lane>();
-  caller->lease = {std::move(adopted.queue), std::move(mark.value()), false};
+  caller->lease = {std::move(adopted.queue), std::move(mark.value()), false, false};
   caller->place = adopted.place;
   caller->foreign = true;
   lanes_.push_back(std::move(caller));
   pool_of(adopted.place).lanes.push_back(0);
   advance(0);  // everything that was in it before
-  record(0);
+  // An event of its own: the lane's mark may be set again, behind host functions.
+  auto entry = machine_.take_event();
+  if (!entry) check(entry.take_status());
+  entry_ = std::move(entry.value());
+  check(queue(0).record(*entry_));
+  ++counts_.records;
   has_caller_ = true;
 }
 
 completion lane_set::behind(std::uint64_t stream) {
+  if (const lane_index own = find(stream); own != no_lane && lanes_[own]->place != host_place)
+    return advance(own);
   const adopted_queue producer = machine_.adopt(stream, /*one_thread=*/true);
   auto recorded = producer.queue->is_capturing();
   if (!recorded) check(recorded.take_status());
@@ -147,7 +172,10 @@ void lane_set::join_into_caller() {
   completion_set all;
   for (lane_index i = 1; i < lanes_.size(); ++i)
     all.add(tail(i));
-  if (is_held_up(all)) park(0);
+  if (is_held_up(all)) {
+    leave_recorder();  // streams of bodies come behind the launches, not behind host functions
+    park(0);
+  }
   wait(0, all);
   advance(0);
 }
@@ -241,6 +269,12 @@ void lane_set::unpark() noexcept {
   }
 }
 
+bool lane_set::hand_over_parked() noexcept {
+  if (!std::exchange(lanes_[0]->parked, false)) return false;
+  --parked_;
+  return true;
+}
+
 bool lane_set::has_unfinished_move() const noexcept {
   for (lane_index i = 0; i < lanes_.size(); ++i) {
     if (is_unfinished(i, lanes_[i]->last_move)) return true;
@@ -254,20 +288,47 @@ void lane_set::park(lane_index which) noexcept {
   machine_.park();
 }
 
-lane_index lane_set::parked_lane(place_index place) {
-  if (current_job().owner == nullptr && !is_notifier_thread()) throw held_back();
+void lane_set::add_unfinished(completion what, completion_set& to) const {
+  what = settled(what);
+  if (what.is_recorded() || is_done(what)) return;
+  if (is_unfinished(what.lane, what.sequence)) to.add(what);
+  const std::vector<std::uint64_t>& clock = lanes_[what.lane]->clock;
+  for (lane_index i = 0; i < clock.size(); ++i) {
+    if (is_unfinished(i, clock[i])) to.add({i, clock[i]});
+  }
+}
+
+void lane_set::hold_back(const completion_set& before) const {
+  completion_set behind;
+  for (const completion& each : before)
+    add_unfinished(each, behind);
+  throw held_back(std::move(behind));
+}
+
+lane_index lane_set::parked_lane(place_index place, const completion_set& before) {
+  if (current_job().owner == nullptr && !is_notifier_thread()) hold_back(before);
   for (const lane_index each : pool_of(place).lanes) {
     if (lanes_[each]->parked) return each;
   }
-  const lane_index chosen = from_pool(place);
+  const lane_index chosen = lane_without_open_task(place);
   park(chosen);
   return chosen;
+}
+
+// What an open task is yet to queue must not come after host functions that it does not need.
+lane_index lane_set::lane_without_open_task(place_index place) {
+  place_pool& pool = pool_of(place);
+  for (const lane_index each : pool.lanes) {
+    if (lanes_[each]->open == 0 && !lanes_[each]->foreign) return each;
+  }
+  pool.lanes.push_back(open(place));
+  return pool.lanes.back();
 }
 
 lane_index lane_set::choose(place_index place, const completion_set& before) {
   const lane_index newest = newest_tail(place, before);
   if (place != host_place && parked_ > 0) unpark();
-  if (holds_back(place, before)) return parked_lane(place);
+  if (holds_back(place, before)) return parked_lane(place, before);
   return newest != no_lane ? newest : from_pool(place);
 }
 
@@ -289,6 +350,8 @@ void lane_set::note_done(completion what) noexcept {
   if (what.is_past() || what.is_recorded()) return;
   lane& ended = *lanes_[what.lane];
   ended.done = std::max(ended.done, what.sequence);
+  // Every lane begins behind what the caller's stream had in it.
+  if (has_caller_) lanes_[0]->done = std::max<std::uint64_t>(lanes_[0]->done, 1);
 }
 
 void lane_set::poll(const completion_set& what) {
@@ -331,6 +394,13 @@ void lane_set::record(lane_index on) {
   if (lanes_[on]->recorded == lanes_[on]->tail) return;
   check(set_mark(on));
   ++counts_.records;
+}
+
+void lane_set::poll_host_ends() {
+  completion_set noted;
+  for (const lane_index each : noted_)
+    noted.add({each, lanes_[each]->last_job});
+  poll(noted);
 }
 
 // Without the mark, whoever waits for the lane sets one.
@@ -376,8 +446,13 @@ lane_index lane_set::open_recorded(place_index place) {
 }
 
 completion lane_set::launch_stage() {
-  if (!machine_.has(backend::capability::runs_jobs) && is_held_up(before_stage_)) {
-    if (current_job().owner == nullptr && !is_notifier_thread()) throw held_back();
+  if (!machine_.has(backend::capability::runs_jobs) && launch_lane_ != no_lane &&
+      (is_held_up(before_stage_) || has_waits(launch_lane_))) {
+    if (current_job().owner == nullptr && !is_notifier_thread()) {
+      completion_set all = before_stage_;
+      all.add(tail(launch_lane_));
+      hold_back(all);
+    }
     park(launch_lane_);
   }
   try {

@@ -34,13 +34,17 @@ struct lane {
   std::vector<std::uint64_t> clock;
   std::vector<std::uint64_t> recorded_clock;  // the clock when the mark was set
   bool foreign = false;                       // on a stream of the user's; never leased to others
-  bool parked = false;  // told to wait for a host function: see lane_set::choose
+  bool parked = false;     // told to wait for a host function: see lane_set::choose
+  std::uint32_t open = 0;  // tasks that are open in it
 };
 
 /// Thrown by `choose` when a queue of a device would have to wait for a host
 /// function. The task is to try again when one has returned. Never seen by
 /// users.
-struct held_back : std::exception {};
+struct held_back : std::exception {
+  explicit held_back(completion_set host) : behind(std::move(host)) {}
+  completion_set behind;  ///< the positions of host lanes that are waited for
+};
 
 struct lane_counts {
   std::uint64_t records = 0;
@@ -178,6 +182,8 @@ class lane_set {
       if (each.lane != waiter || is_recorded_lane(waiter)) wait(waiter, each);
     }
   }
+  /// Whether the caller's stream is parked; if so, the machine's count is the caller's from now on.
+  [[nodiscard]] bool hand_over_parked() noexcept;
   /// Lanes whose host functions have returned are not parked any more.
   void unpark() noexcept;
   /// Whether any job of a host lane has not ended.
@@ -188,6 +194,8 @@ class lane_set {
   [[nodiscard]] bool has_unfinished_move() const noexcept;
   /// Sets the lane's mark at its tail unless it is there already.
   void record(lane_index on);
+  /// Looks at the marks of noted host lanes, in case the job that notes an end was refused.
+  void poll_host_ends();
   /// The same for a host lane, whose mark costs nothing, so it is not counted.
   void mark_host_end(lane_index on);
   [[nodiscard]] const lane_counts& counts() const noexcept { return counts_; }
@@ -201,7 +209,11 @@ class lane_set {
   [[nodiscard]] place_pool& pool_of(place_index place);
   void leave_recorder() noexcept;
   [[nodiscard]] lane_index from_pool(place_index place);
-  [[nodiscard]] lane_index parked_lane(place_index place);
+  [[nodiscard]] lane_index parked_lane(place_index place, const completion_set& before);
+  [[nodiscard]] lane_index lane_without_open_task(place_index place);
+  [[nodiscard]] bool is_behind_host_function(lane_index of) noexcept;
+  void add_unfinished(completion what, completion_set& to) const;
+  [[noreturn]] void hold_back(const completion_set& before) const;
   void park(lane_index which) noexcept;
   [[nodiscard]] bool is_unfinished(lane_index host, std::uint64_t up_to) const noexcept;
   [[nodiscard]] bool has_waits(lane_index of) const noexcept;
@@ -238,6 +250,7 @@ class lane_set {
   std::uint32_t first_launch_ = 0;  // the stage of the first of them
   bool has_caller_ = false;
   bool is_recorded_ = false;
+  std::unique_ptr<backend::event> entry_;  // behind what the caller's stream had in it at first
 };
 
 /// Throws error(code, text) for a failed status.

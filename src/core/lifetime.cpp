@@ -142,7 +142,7 @@ data* context::register_data(const registration& what) {
   collect_retired(dropped);
   if (data* same = what.bytes > 0 ? ranges_.find_same(area, readonly) : nullptr) {
     if (what.producer) order_behind(*same, *what.producer);
-    same->add_handle();
+    same->add_handle_again();
     if (same->symbol.empty()) same->symbol = what.symbol;
     return same;
   }
@@ -232,13 +232,16 @@ void context::let_go(data& what) noexcept {
   std::vector<std::shared_ptr<void>> dropped;
   try {
     const lock held(mutex_);
-    if (phase_ == phase::live && !what.let_go && is_lost()) {
+    const bool is_wanted = what.let_go || what.has_handles();
+    if (phase_ != phase::live || is_wanted) {
+      // Somebody else did it, or has registered the buffer again meanwhile.
+    } else if (is_lost()) {
       abandon_content(what, dropped);
-    } else if (phase_ == phase::live && !what.let_go && is_recorder_busy()) {
+    } else if (is_recorder_busy()) {
       what.poison.watch(what.version);
       what.add_reference();
       postponed_.push_back(&what);
-    } else if (phase_ == phase::live && !what.let_go) {
+    } else {
       what.poison.watch(what.version);
       if (what.registered) write_back_or_report(held, what);
       release_content(what, dropped);
@@ -404,8 +407,17 @@ void context::finish_on_stream(lock& held, std::shared_ptr<void>& with) {
   kept_.push_back(std::make_shared<std::deque<kept_stage>>(std::exchange(stages_, {})));
   drop_postponed(kept_);
   kept_.push_back(std::move(with));
-  pools_.trim_all();
-  join_into_caller(held);
+  try {
+    join_into_caller(held);
+  } catch (...) {
+    phase_ = phase::live;
+    throw;
+  }
+  // In the caller's stream, which waits for host functions already.
+  pools_.trim_all(0);
+  if (!lanes_.is_recorded() && lanes_.hand_over_parked()) {
+    kept_.push_back(std::make_shared<parked_queue>(options_.on.state()));
+  }
   keep_until_passed();
   count_lanes();
   lanes_.close();

@@ -41,6 +41,10 @@ machine::machine(std::unique_ptr<backend::machine> driver)
       idle_(static_cast<std::size_t>(driver_->device_count()) + 1),
       hand_over_(idle_.size()) {}
 
+parked_queue::~parked_queue() {
+  of_->unpark();
+}
+
 void machine::note_host_end() noexcept {
   const std::scoped_lock hold(mutex_);
   ++host_ends_;
@@ -60,7 +64,7 @@ backend::result<leased_queue> machine::lease(place_index place) {
   auto mark = at(place).make_event();
   if (!mark) return mark.take_status();
   note_handle(queue.value()->handle());
-  return leased_queue{std::move(queue.value()), std::move(mark.value()), false};
+  return leased_queue{std::move(queue.value()), std::move(mark.value()), false, false};
 }
 
 // Those that took part in a recording are asked whether it goes on.
@@ -77,11 +81,17 @@ std::optional<leased_queue> machine::take_idle(place_index place) {
       }
       taken = std::move(free.back());
       free.pop_back();
-      if (!taken->recorded) continue;
+      if (!taken->recorded && !taken->busy) continue;
     }
-    auto still = taken->queue->is_capturing();
-    taken->recorded = !still || still.value();
-    if (!taken->recorded) continue;
+    if (taken->recorded) {
+      auto still = taken->queue->is_capturing();
+      taken->recorded = !still || still.value();
+    }
+    if (taken->busy && !taken->recorded) {
+      auto passed = taken->mark->is_done();
+      taken->busy = !passed || !passed.value();
+    }
+    if (!taken->recorded && !taken->busy) continue;
     busy.push_back(std::move(*taken));
     taken.reset();
   }

@@ -27,6 +27,20 @@ struct leased_queue {
   std::unique_ptr<backend::event> mark;
   /// Took part in a recording of somebody else's: while that goes on nobody may lease it.
   bool recorded = false;
+  /// Host functions are in it or before what is in it: not leased until its mark was passed.
+  bool busy = false;
+};
+
+/// Keeps a queue counted that waits for host functions when its context has gone.
+class parked_queue {
+ public:
+  explicit parked_queue(std::shared_ptr<machine> of) noexcept : of_(std::move(of)) {}
+  ~parked_queue();
+  parked_queue(const parked_queue&) = delete;
+  parked_queue& operator=(const parked_queue&) = delete;
+
+ private:
+  std::shared_ptr<machine> of_;
 };
 
 /// A queue on a stream of the user's.

@@ -101,9 +101,12 @@ std::size_t memory_pools::trim(place_index place, lane_index order) {
   return freed;
 }
 
-void memory_pools::trim_all() {
+void memory_pools::trim_all(std::optional<lane_index> order) {
   for (place_pool& pool : pools_) {
-    if (pool.pooled_bytes > 0) trim(pool.place, lanes_.choose(lane_place(pool.place), {}));
+    if (pool.pooled_bytes == 0) continue;
+    const place_index on = lane_place(pool.place);
+    const bool fits = order && (on == host_place || on == lanes_.place_of(*order));
+    trim(pool.place, fits ? *order : lanes_.choose(on, {}));
   }
 }
 

@@ -36,14 +36,20 @@ class memory_pools {
   [[nodiscard]] backend::result<memory_block> allocate(place_index place, std::size_t bytes,
                                                        lane_index order);
   void give(place_index place, memory_block block);
+  /// Takes back `take`.
+  void give_unused(place_index place, memory_block block) {
+    --reuses_;
+    give(place, std::move(block));
+  }
 
   /// What `trim` of that place has to come after.
   [[nodiscard]] completion_set uses(place_index place) const;
   /// Returns every pooled block of the place to the machine, in the order of
   /// `order`; how many bytes that were.
   std::size_t trim(place_index place, lane_index order);
-  /// Returns everything; the context is done with all its work.
-  void trim_all();
+  /// Returns everything, in the order of `order` where that can be; the context is done with all
+  /// its work, or has nothing left to submit.
+  void trim_all(std::optional<lane_index> order = {});
 
   [[nodiscard]] std::size_t in_use(place_index place) const noexcept;
   [[nodiscard]] std::uint64_t allocations() const noexcept { return allocations_; }

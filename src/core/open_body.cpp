@@ -80,7 +80,11 @@ void context::begin(const lock& held, open_body& body) {
   body.begin(/*inside=*/current_job().owner == this);
   for (const access& each : body.started().accesses)
     each.what->open.push_back(&body);
-  if (is_recorded(body.started())) open_recorded_.push_back(&body);
+  if (is_recorded(body.started())) {
+    open_recorded_.push_back(&body);
+  } else {
+    ++lanes_.at(body.started().lane).open;
+  }
   ++open_count_;
   if (body.is_in_body()) ++open_in_bodies_;
   report(body.started());
@@ -110,7 +114,11 @@ void context::remove_open(const lock& held, open_body& body) noexcept {
       break;
     }
   }
-  if (is_recorded(of)) std::erase(open_recorded_, &body);
+  if (is_recorded(of)) {
+    std::erase(open_recorded_, &body);
+  } else {
+    --lanes_.at(of.lane).open;
+  }
   --open_count_;
   if (body.is_in_body()) --open_in_bodies_;
   // Nobody else changes it meanwhile.

@@ -37,6 +37,9 @@ class place_set {
   constexpr void add(place_index place) noexcept {
     words_[word(place)] |= std::uint64_t{1} << bit(place);
   }
+  constexpr void remove(place_index place) noexcept {
+    words_[word(place)] &= ~(std::uint64_t{1} << bit(place));
+  }
 
  private:
   static constexpr unsigned word_bits = 64;

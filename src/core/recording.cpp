@@ -82,7 +82,7 @@ std::optional<memory_block> context::take_pooled(place_index place, std::size_t 
   const bool is_free = block && (recorded || lanes_.are_launched(block->ready)) &&
                        !lanes_.holds_back(user, block->ready);
   if (!block || is_free) return block;
-  pools_.give(place, std::move(*block));
+  pools_.give_unused(place, std::move(*block));
   return {};
 }
 
@@ -230,8 +230,8 @@ bool context::close_stage(lock& held, const char* call) {
     const std::uint64_t ends = on().host_end_count();
     try {
       launch_stage(held);
-    } catch (const held_back&) {
-      wait_for_host_end(held, ends);
+    } catch (const held_back& by) {
+      wait_for_host_end(held, ends, by.behind);
     }
   }
   return true;
@@ -291,10 +291,23 @@ void context::lose_stage(const lock& held, const std::exception_ptr& cause, cons
   failed_task* const because = failures_.add(cause, last_task_, task, std::move(names), {}, known);
   for (data* each : all_data_) {
     if (is_lost_with_stage(*each)) each->poison.add(each->version, because);
+    forget_lost_copies(*each);
   }
   count_failed();
   stages_.push_back(std::exchange(present_, {}));
   spread_poison(held);
+}
+
+// What a copy of the stage was to bring somewhere is not there.
+void context::forget_lost_copies(data& what) noexcept {
+  if (what.let_go || is_lost_with_stage(what)) return;
+  const std::uint32_t lost = lanes_.recording()->stage() - 1;
+  for (const instance& each : what.instances) {
+    const bool is_lost = std::any_of(each.ready.begin(), each.ready.end(), [&](completion one) {
+      return one.is_recorded() && one.stage() == lost;
+    });
+    if (is_lost) what.valid.remove(each.place);
+  }
 }
 
 // The stage was given up a moment ago.

@@ -47,6 +47,7 @@ void context::queue_body(const lock& held, const plan& of, body_ptr& work) {
   const backend::status taken = queue.run(*job);
   if (!taken.ok()) {
     job->discard();
+    note_host_end(of.lane);
     const error named(taken.code(),
                       base::cat(of.full_name(), " could not be queued: ", taken.text()));
     fail(held, of, std::make_exception_ptr(named), /*known=*/true);
@@ -149,6 +150,7 @@ void context::fill(const task_spec& what, std::span<const std::byte> pattern) {
   const backend::status queued =
       request.bytes == 0 ? backend::status{} : lanes_.queue(of.lane).fill(request);
   if (!queued.ok()) {
+    note_host_end(of.lane);
     const error named(queued.code(),
                       base::cat(of.full_name(), " could not be queued: ", queued.text()));
     fail(held, of, std::make_exception_ptr(named), /*known=*/true);

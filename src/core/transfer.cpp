@@ -189,6 +189,7 @@ completion context::copy(data& of, const instance& from, void* to, place_index t
   }
   if (!queued) {
     of.readers.add(end);  // a part of it may be in the lane
+    note_host_end(on_lane);
     check(std::move(queued));
   }
   ++counts_.copies;
@@ -346,6 +347,9 @@ void context::order(std::uint64_t later, std::uint64_t queue) {
   if (from == no_lane) {
     throw error(errc::usage, base::cat("queue ", queue, " belongs to no task of this context"));
   }
+  // What is in a host lane has ended for whoever knows its number: a body, or an open task.
+  const bool is_host = !completion{from, 0}.is_recorded() && lanes_.place_of(from) == host_place;
+  if (is_host && !on().has(backend::capability::runs_jobs)) return;
   const adopted_queue adopted = on().adopt(later, /*one_thread=*/true);
   auto mark = take_event();
   check(lanes_.queue(from).record(*mark));
@@ -433,10 +437,15 @@ void context::copy_out(lock& held, data& what, void* to) {
   completion_set copied;
   copied.add(copy(what, *source, target, host_place, on_lane, copy_reason::read_back, 0, nullptr));
   what.readers.add(copied);
-  wait_on_host(held, copied, self_wait, /*may_interrupt=*/false);
+  bounce.ready = copied;
+  try {
+    wait_on_host(held, copied, self_wait, /*may_interrupt=*/false);
+  } catch (...) {
+    pools_.give(host_place, std::move(bounce));
+    throw;
+  }
   if (bounce.address == nullptr) return;
   std::memcpy(to, bounce.address, what.bytes);
-  bounce.ready.clear();
   pools_.give(host_place, std::move(bounce));
 }
 
@@ -453,6 +462,8 @@ void context::join_into_caller(lock& held) {
   for (;;) {
     const std::uint64_t ends = on().host_end_count();
     if (!lanes_.has_unfinished_move()) break;
+    // The moves may wait for that body.
+    if (current_job().owner != nullptr || is_notifier_thread()) break;
     wait_for_host_end(held, ends);
   }
   lanes_.join_into_caller();
@@ -463,7 +474,7 @@ std::uint64_t context::fence() {
   std::vector<std::shared_ptr<void>> dropped;
   lock held(mutex_);
   check_live(held, "fence");
-  close_stage(held, "fence");
+  if (close_stage(held, "fence")) check_live(held, "fence");
   collect_retired(dropped);
   if (lanes_.has_caller()) {
     join_into_caller(held);
@@ -471,7 +482,8 @@ std::uint64_t context::fence() {
   }
   const auto place = static_cast<place_index>(on().driver().current_device());
   completion_set all;
-  const lane_index joined = choose_in_turn(held, place, [&] { return all = lanes_.tails(); });
+  const lane_index joined =
+      choose_in_turn(held, place, [&] { return all = lanes_.tails(); }, "fence");
   lanes_.wait(joined, all);
   lanes_.advance(joined);  // the waits are what is waited for
   return lanes_.queue(joined).handle();
@@ -479,6 +491,7 @@ std::uint64_t context::fence() {
 
 void context::synchronize(lane_index on_lane) {
   lock held(mutex_);
+  if (phase_ == phase::finished) return;  // another thread finished it meanwhile
   completion_set tail;
   tail.add(lanes_.tail(on_lane));
   wait_on_host(held, tail, {"synchronize", "call it after that body has ended"});

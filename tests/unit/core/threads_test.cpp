@@ -117,5 +117,33 @@ TEST(Threads, EachHasAContextOfItsOwnOnOneMachine) {
   });
 }
 
+// The content is let go of between the two, or stays for both.
+TEST(Threads, ABufferIsRegisteredAgainWhileItsLastHandleIsDropped) {
+  untyped_context on = open("host", 1);
+  std::vector<std::uint32_t> buffer{0};
+  constexpr std::uint32_t rounds = 500;
+  for (std::uint32_t i = 0; i < rounds; ++i) {
+    untyped_data dropped = registered(on, buffer);
+    run(on, exec_place::host(), {dropped.rw()},
+        [](const body_call& call) { first<std::uint32_t>(call) += 1; });
+    untyped_data again;
+    std::atomic<int> ready{0};
+    const auto together = [&ready] {
+      for (++ready; ready < 2;)
+        continue;
+    };
+    std::thread other([&] {
+      together();
+      dropped = {};
+    });
+    together();
+    again = registered(on, buffer);
+    other.join();
+    EXPECT_EQ(content<std::uint32_t>(on, again), i + 1);
+  }
+  on.finalize();
+  EXPECT_EQ(buffer[0], rounds);
+}
+
 }  // namespace
 }  // namespace millstream::test

@@ -1,67 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Host functions beside a device: they use it themselves, devices wait for them, and their
 /// failures become known late. Every test holds on a real driver, too.
-#include <atomic>
-#include <set>
-#include <stdexcept>
-#include <thread>
 
-#include <millstream/hooks.hpp>
-
-#include "tests/unit/cuda/engine_test.hpp"
+#include "tests/unit/cuda/engine_host.hpp"
 
 namespace millstream::test {
 namespace {
-
-const exec_place device = exec_place::device(0);
 
 std::atomic<gate*> g_blocks{nullptr};
 
 void* open_blocks() noexcept {
   if (gate* const waited_for = g_blocks.exchange(nullptr)) waited_for->open();
   return nullptr;
-}
-
-std::atomic<int> g_blocked{0};
-
-void* count_block() noexcept {
-  ++g_blocked;
-  return nullptr;
-}
-
-/// A word for each of many host functions, page-locked. Made and freed while nothing runs: freeing
-/// waits for the whole device, and thereby for streams that wait for host functions.
-class word_block {
- public:
-  explicit word_block(std::size_t count) {
-    const on_device_0 here;
-    void* made = nullptr;
-    must(cuda_driver().call.cuMemHostAlloc(&made, count * sizeof(std::uint32_t),
-                                           abi::host_alloc_flags::portable));
-    words_ = static_cast<std::uint32_t*>(made);
-  }
-  ~word_block() {
-    const on_device_0 here;
-    must(cuda_driver().call.cuMemFreeHost(words_));
-  }
-  word_block(const word_block&) = delete;
-  word_block& operator=(const word_block&) = delete;
-  [[nodiscard]] std::uint32_t* at(std::size_t index) const { return words_ + index; }
-
- private:
-  std::uint32_t* words_ = nullptr;
-};
-
-/// Launches a kernel that writes there, on a stream of its own, and waits for it.
-void run_a_kernel(std::uint32_t* to, std::uint32_t value) {
-  const on_device_0 here;
-  const fake_cuda_test::entry_points& call = cuda_driver().call;
-  abi::stream own = nullptr;
-  must(call.cuStreamCreate(&own, abi::stream_flags::non_blocking));
-  launch(device_0().kernel("test_fill_u32"), own, reinterpret_cast<abi::device_pointer>(to), value,
-         std::uint64_t{1});
-  must(call.cuStreamSynchronize(own));
-  must(call.cuStreamDestroy(own));
 }
 
 /// Brings the value to the device and back, on a stream of its own.
@@ -89,65 +39,6 @@ void load_and_unload() {
   must(cuda_driver().call.cuModuleLoadData(&loaded, fake_cuda_test::kernel_text().c_str()));
   must(cuda_driver().call.cuModuleUnload(loaded));
 }
-
-/// A body for a device: twice the word.
-void doubled(const body_call& call) {
-  const on_device_0 here;
-  const auto word = reinterpret_cast<abi::device_pointer>(call.pointers[0]);
-  launch(device_0().kernel("test_add_u32"), static_cast<abi::stream>(call.stream), word, word, word,
-         std::uint64_t{1});
-}
-
-/// Streams that were told to wait for a host function while the log was on.
-std::size_t streams_told_to_wait() {
-  std::set<std::uint64_t> streams;
-  fake_cuda_call entry{};
-  for (std::size_t i = 0; cuda_driver().control.log_entry(i, &entry) != 0; ++i) {
-    if (std::string(entry.name) == "cuStreamWaitValue64") streams.insert(entry.argument[0]);
-  }
-  return streams.size();
-}
-
-class EngineHost : public testing::Test {
- protected:
-  void SetUp() override {
-    static_cast<void>(device_0());
-    if (!cuda_driver().is_fake) return;
-    cuda_driver().control.park_limit(1);
-    stalls_before_ = cuda_driver().control.stalls();
-  }
-  void TearDown() override {
-    if (!cuda_driver().is_fake) return;
-    EXPECT_EQ(cuda_driver().control.stalls(), stalls_before_);
-    cuda_driver().control.park_limit(0);
-  }
-
-  /// A host function that waits for the gate, then writes `value`.
-  void write_behind(const gate& hold, const untyped_data& to, std::uint32_t value) {
-    run(
-        on_, exec_place::host(), {to.write()},
-        [wait = hold.waiter(), value](const body_call& call) {
-          wait();
-          first<std::uint32_t>(call) = value;
-        },
-        {}, task_kind::host_launch);
-  }
-  void fail(const untyped_data& to) {
-    run(
-        on_, exec_place::host(), {to.write()},
-        [](const body_call&) { throw std::runtime_error("boom"); }, "bad", task_kind::host_launch);
-  }
-  /// A device task that writes 7 to `to` after it has read `from`.
-  void derive(const untyped_data& from, const untyped_data& to) {
-    run(on_, device, {to.write(), from.read()}, fill_words(7), "derived");
-  }
-  [[nodiscard]] errc outcome_of(const untyped_data& of) {
-    return thrown([&] { (void)content<std::uint32_t>(on_, of); });
-  }
-
-  untyped_context on_ = open("cuda", 1);
-  std::uint64_t stalls_before_ = 0;
-};
 
 TEST_F(EngineHost, FortyHostFunctionsEachRunAndAwaitAKernel) {
   const word_block words(40);
@@ -188,99 +79,6 @@ TEST_F(EngineHost, ADeviceTaskWaitsInTheEngineForItsHostFunctionAndOthersGoOn) {
   hold.open();
   waiting.join();
   EXPECT_EQ(content<std::uint32_t>(on_, x), 10U);
-  if (cuda_driver().is_fake) {
-    cuda_driver().control.log(0);
-    EXPECT_EQ(streams_told_to_wait(), 0U);
-  }
-  on_.finalize();
-}
-
-// Neither the memory for a small copy to the host nor that of a device task is what a host function
-// still uses that has nothing to do with them.
-TEST_F(EngineHost, MemoryThatAHostFunctionUsesIsNotTakenForOthers) {
-  gate hold;
-  const untyped_data x = on_.make_data(sizeof(std::uint32_t), "x");
-  run(on_, device, {x.write()}, fill_words(4));
-  write_behind(hold, on_.make_data(sizeof(std::uint32_t)), 5);
-  {
-    const untyped_data dropped = on_.make_data(sizeof(std::uint32_t));
-    run(on_, device, {dropped.write()}, fill_words(5));
-    run(
-        on_, exec_place::host(), {dropped.read(data_place::device(0))},
-        [wait = hold.waiter()](const body_call&) { wait(); }, {}, task_kind::host_launch);
-  }
-  if (cuda_driver().is_fake) cuda_driver().control.log(1);
-  EXPECT_EQ(content<std::uint32_t>(on_, x), 4U);
-  const untyped_data y = on_.make_data(sizeof(std::uint32_t), "y");
-  run(on_, device, {y.write()}, fill_words(6));
-  EXPECT_EQ(content<std::uint32_t>(on_, y), 6U);
-  if (cuda_driver().is_fake) {
-    cuda_driver().control.log(0);
-    EXPECT_EQ(streams_told_to_wait(), 0U);
-  }
-  hold.open();
-  on_.finalize();
-}
-
-TEST_F(EngineHost, MemoryIsTakenInARecordingBesideAHostFunction) {
-  gate hold;
-  context_options options;
-  options.on = machine({.name = "cuda", .devices = 1, .seed = {}});
-  options.use_graph = true;
-  untyped_context recorded(std::move(options));
-  const untyped_data x = recorded.make_data(sizeof(std::uint32_t));
-  run(
-      recorded, exec_place::host(), {x.write()},
-      [wait = hold.waiter()](const body_call&) { wait(); }, {}, task_kind::host_launch);
-  {
-    const untyped_data dropped = recorded.make_data(sizeof(std::uint32_t));
-    run(recorded, device, {dropped.write()}, fill_words(5));
-  }
-  const untyped_data y = recorded.make_data(sizeof(std::uint32_t));
-  run(recorded, device, {y.write()}, fill_words(6));
-  EXPECT_EQ(content<std::uint32_t>(recorded, y), 6U);
-  hold.open();
-  recorded.finalize();
-}
-
-// The thread of a host queue waits there for the device, whose streams might then wait for that
-// thread.
-TEST_F(EngineHost, AFenceIsHeldBackWhileAnOpenTaskWaitsForADevice) {
-  const word_block words(1);
-  std::atomic_ref<std::uint32_t> is_set(*words.at(0));
-  is_set = 0;
-  const untyped_data y = on_.make_data(sizeof(std::uint32_t));
-  run(on_, device, {y.write()}, [&](const body_call& call) {
-    const on_device_0 here;
-    launch(device_0().kernel("test_spin_until_set"), static_cast<abi::stream>(call.stream),
-           reinterpret_cast<abi::device_pointer>(words.at(0)));
-  });
-  g_blocked = 0;
-  set_blocking_hooks({.enter = count_block, .leave = nullptr, .interrupted = nullptr});
-  if (cuda_driver().is_fake) cuda_driver().control.log(1);
-  std::thread opening([&] {
-    untyped_task task(on_);
-    task.set_place(exec_place::host());
-    task.add_dep(y.write());
-    task.start();
-    task.end();
-  });
-  const auto await_blocked = [](int threads, const std::atomic<bool>& or_this) {
-    while (g_blocked < threads && !or_this)
-      std::this_thread::yield();
-  };
-  std::atomic<bool> fenced{false};
-  await_blocked(1, fenced);
-  std::thread fencing([&] {
-    (void)on_.fence();
-    fenced = true;
-  });
-  await_blocked(2, fenced);
-  EXPECT_FALSE(fenced);
-  is_set = 1;
-  opening.join();
-  fencing.join();
-  set_blocking_hooks({});
   if (cuda_driver().is_fake) {
     cuda_driver().control.log(0);
     EXPECT_EQ(streams_told_to_wait(), 0U);
