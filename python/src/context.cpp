@@ -89,9 +89,12 @@ void check_handle(const context_state& state, const char* call) {
 }
 
 void finish(context_state& state) {
+  // What is in a caller's stream may run for longer than the context lives, and what was captured
+  // there whenever somebody likes.
+  std::shared_ptr<void> in_use = state.caller_stream ? state.launched() : nullptr;
   {
     const may_block section;
-    state.core.finish();
+    state.core.finish(std::move(in_use));
   }
   state.finalized = true;
 }
@@ -569,6 +572,14 @@ void context_state::keep(const python_exception& exception) {
   } else {
     exceptions_.push_back(exception.shared());
   }
+}
+
+std::shared_ptr<void> context_state::launched() const {
+  const auto again = [](nb::handle list) {
+    return list.is_valid() ? py_ref(nb::borrow(list)) : py_ref();
+  };
+  return std::make_shared<std::array<py_ref, 2>>(
+      std::array<py_ref, 2>{again(kernels.kept()), again(graphs_.get())});
 }
 
 void context_state::keep_graph(nb::handle graph) {

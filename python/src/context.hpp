@@ -58,6 +58,8 @@ class context_state {
   /// Keeps a graph of others, as `kernels` keeps theirs.
   void keep_graph(nb::handle graph);
   void forget_graphs() noexcept { graphs_ = {}; }
+  /// Keeps the kernels and graphs of now. The lock is held.
+  [[nodiscard]] std::shared_ptr<void> launched() const;
   /// For the garbage collector: what the Python context keeps alive. Exceptions are its own, though
   /// they are noted here; the stream's object is once nobody else has this state.
   int visit(visitproc visit, void* arg, bool only_owner) const noexcept;

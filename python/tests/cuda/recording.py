@@ -44,6 +44,10 @@ class Recording:
                          ctypes.c_void_p(self.stream))  # fmt: skip
         self.driver.synchronize(self.stream)
 
+    def destroy(self):
+        self.driver.call("cuGraphExecDestroy", ctypes.c_void_p(self.runnable))
+        self.driver.call("cuGraphDestroy", ctypes.c_void_p(self.graph))
+
 
 def record_sum(driver, machine, stream, arrays, use_graph=False):
     """c = a + b, where a and b are written by tasks without inputs."""

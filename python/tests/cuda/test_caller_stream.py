@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Contexts on a stream of the caller's, also while somebody captures it."""
 
+import ctypes
 import gc
+import time
+import weakref
 
 import millstream as stf
 import numpy as np
@@ -203,6 +206,59 @@ def test_recording_outlives_all_that_was_captured_and_has_its_streams_alone(
             driver.upload(each.pointer, np.zeros(COUNT))
         recording.launch()
         assert [each.get().tolist() for each in arrays] == [[7] * COUNT] * 3
+
+
+def test_recording_keeps_kernels_as_long_as_it_may_be_launched(driver, machine, stream, use_graph):
+    class Kernel:
+        def __init__(self):
+            self._handle = driver._function("test_fill_f64")
+
+    array = DeviceArray(driver, np.zeros(COUNT))
+    kernel = Kernel()
+    alive = weakref.ref(kernel)
+    with Recording(driver, stream) as recording:
+        with stf.context(stream=stream, machine=machine, use_graph=use_graph) as ctx:
+            with ctx.cuda_kernel(ctx.logical_data(array).write()) as k:
+                k.launch(kernel, (1,), (32,), [k.get_arg(0), 5.0, COUNT])
+    del ctx, k, kernel
+    gc.collect()
+    assert alive() is not None
+    recording.launch()
+    assert array.get().tolist() == [5] * COUNT
+    recording.destroy()
+    for _ in range(1000):  # the thread that drops it may come later
+        gc.collect()
+        if alive() is None:
+            break
+        time.sleep(0.005)
+    assert alive() is None
+
+
+def test_kernel_that_is_queued_in_a_callers_stream_outlives_its_context(
+    look_alike, machine, stream, use_graph
+):
+    class Kernel:
+        def __init__(self):
+            self._handle = look_alike._function("test_fill_f64")
+
+    array = DeviceArray(look_alike, np.zeros(COUNT))
+    kernel = Kernel()
+    alive = weakref.ref(kernel)
+    is_set = look_alike.get(ctypes.c_void_p, "cuMemHostAlloc", ctypes.c_size_t(4), 0)
+    word = ctypes.c_uint32.from_address(is_set)
+    word.value = 0
+    look_alike.launch("test_spin_until_set", stream, is_set, grid=1)
+    with stf.context(stream=stream, machine=machine, use_graph=use_graph) as ctx:
+        with ctx.cuda_kernel(ctx.logical_data(array).write()) as k:
+            k.launch(kernel, (1,), (32,), [k.get_arg(0), 5.0, COUNT])
+    del ctx, k, kernel
+    gc.collect()
+    was_alive = alive() is not None
+    word.value = 1
+    look_alike.synchronize(stream)
+    look_alike.call("cuMemFreeHost", ctypes.c_void_p(is_set))
+    assert was_alive
+    assert array.get().tolist() == [5] * COUNT
 
 
 def test_waiting_inside_of_a_capture_is_an_error_and_leaves_it_whole(
