@@ -246,12 +246,7 @@ void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
   }
   if (in_caller) {
     to_wait_for = before;
-    // All of a context on a caller's stream comes after what was in that.
-    if (lanes_.has_caller() && !lanes_.is_recorded() && !lanes_.is_done({0, 1})) {
-      const lane_index idle = lanes_.idle_host_lane();
-      to_wait_for.add(lanes_.tail(idle));
-      note_host_end(idle);
-    }
+    add_caller(to_wait_for);
     if (misses) {
       to_wait_for.add(lanes_.tail(of.lane));
       note_host_end(of.lane);
@@ -259,6 +254,14 @@ void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
   }
   apply_writes(of);
   note_derivation(of);
+}
+
+// All of a context on a caller's stream comes after what was in that, also what the host does.
+void context::add_caller(completion_set& before) {
+  if (!lanes_.has_caller() || lanes_.is_recorded() || lanes_.is_done({0, 1})) return;
+  const lane_index idle = lanes_.idle_host_lane();
+  before.add(lanes_.tail(idle));
+  note_host_end(idle);
 }
 
 void context::start_once(lock& held, plan& of, bool in_caller, completion_set& to_wait_for) {

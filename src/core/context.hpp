@@ -254,6 +254,7 @@ class context : public std::enable_shared_from_this<context> {
   void copy_in(const access& of, lane_index on, std::uint64_t task_id);
   void apply_writes(plan& of);
   void start_once(lock& held, plan& of, bool in_caller, completion_set& to_wait_for);
+  void add_caller(completion_set& before);
   void reclaim(lock& held, place_index place);
   [[noreturn]] void give_up_for_room(const lock& held, const plan& of, const no_room& lack);
   void wait_for_host_end(lock& held, std::uint64_t seen, const completion_set& behind = {});

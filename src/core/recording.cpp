@@ -233,6 +233,7 @@ bool context::close_stage(lock& held, const char* call) {
     } catch (const held_back& by) {
       wait_for_host_end(held, ends, by.behind);
     }
+    check_live(held, call);  // another thread may have finished the context meanwhile
   }
   return true;
 }

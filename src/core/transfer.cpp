@@ -379,6 +379,7 @@ completion_set context::before_content(lock& held, plan& of) {
     bring_home(*of.accesses[i].what, before);
   collect(of.accesses[0], before);
   before.add(of.accesses[0].what->writer);
+  add_caller(before);
   return before;
 }
 
@@ -474,7 +475,7 @@ std::uint64_t context::fence() {
   std::vector<std::shared_ptr<void>> dropped;
   lock held(mutex_);
   check_live(held, "fence");
-  if (close_stage(held, "fence")) check_live(held, "fence");
+  close_stage(held, "fence");
   collect_retired(dropped);
   if (lanes_.has_caller()) {
     join_into_caller(held);

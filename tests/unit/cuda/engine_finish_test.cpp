@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Calls that end while another thread finishes the context, and what is left of calls that failed.
+#include <functional>
+
 #include "tests/unit/cuda/engine_host.hpp"
 
 namespace millstream::test {
@@ -123,8 +125,9 @@ TEST_F(EngineFinish, AnInterruptedFinishOnACallersStreamCanBeRepeated) {
   EXPECT_EQ(buffer[0], 77U);
 }
 
-// As a submitted one does.
-TEST_F(EngineFinish, AnOpenHostTaskComesAfterWhatWasInTheCallersStream) {
+/// What `read` finds in a buffer that the caller's stream is still to write.
+void expect_comes_after_the_stream(
+    const std::function<std::uint32_t(untyped_context&, const untyped_data&)>& read) {
   const word_block words(1);
   *words.at(0) = 0;
   busy_until_set busy;
@@ -143,18 +146,28 @@ TEST_F(EngineFinish, AnOpenHostTaskComesAfterWhatWasInTheCallersStream) {
   const block_count counted;
   std::atomic<bool> ended{false};
   std::thread reading([&] {
-    untyped_task task(on);
-    task.set_place(exec_place::host());
-    task.add_dep(given.read());
-    task.start();
-    EXPECT_EQ(first<std::uint32_t>(task.call()), 9U);
-    task.end();
+    EXPECT_EQ(read(on, given), 9U);
     ended = true;
   });
   block_count::await(1, ended);
   busy.set();
   reading.join();
   on.finish();
+}
+
+TEST_F(EngineFinish, WhatTheHostReadsComesAfterWhatWasInTheCallersStream) {
+  expect_comes_after_the_stream([](untyped_context& on, const untyped_data& given) {
+    untyped_task task(on);
+    task.set_place(exec_place::host());
+    task.add_dep(given.read());
+    task.start();
+    const std::uint32_t seen = first<std::uint32_t>(task.call());
+    task.end();
+    return seen;
+  });
+  expect_comes_after_the_stream([](untyped_context& on, const untyped_data& given) {
+    return content<std::uint32_t>(on, given);
+  });
 }
 
 TEST_F(EngineFinish, ACopyThatFailedIsMadeAgain) {
