@@ -44,7 +44,8 @@ class unlocker {
   }
   [[nodiscard]] bool wait_for(std::uint64_t count, std::chrono::milliseconds limit) {
     std::unique_lock hold(mutex_);
-    return unlocked_.wait_for(hold, limit, [&] { return done_ >= count; });
+    // Without a thread nothing is unlocked, and nobody is to wait for it.
+    return unlocked_.wait_for(hold, limit, [&] { return done_ >= count || !started_; });
   }
 
  private:

@@ -292,9 +292,10 @@ bool recorder::await_streams(backend::queue& on) {
   release_streams();
   bool any = false;
   for (body_stream& each : streams_) {
-    if (each.is_open || !std::exchange(each.is_fresh, false)) continue;
+    if (each.is_open || !each.is_fresh) continue;
     core::check(each.lease.queue->record(*each.lease.mark));
     core::check(on.wait(*each.lease.mark));
+    each.is_fresh = false;
     any = true;
   }
   return any;
