@@ -188,7 +188,7 @@ nb::object python_body::call_with(running_task& task, std::vector<PyObject*> val
   nb::object device;
   const bool may_switch = state_->native_memory && task.device >= 0;
   const int frameworks = may_switch ? count_imported_frameworks() : 0;
-  const nb::handle torch = frameworks == 1 ? imported_torch() : nb::handle();
+  const nb::object torch = frameworks == 1 ? imported_torch() : nb::object();
   if (torch.is_valid()) {
     return call_with_torch_stream(torch, task.scope->stream(), task.device,
                                   {callable, values, arguments_.get()});
@@ -200,7 +200,7 @@ nb::object python_body::call_with(running_task& task, std::vector<PyObject*> val
     values.insert(values.begin(), {stream.ptr(), device.ptr(), callable.ptr()});
     callable = call.get();
   }
-  PyObject* const result = call_on_worker(callable, values.data(), values.size());
+  PyObject* const result = call_or_park(callable, values.data(), values.size());
   if (result == nullptr) throw nb::python_error();
   return nb::steal(result);
 }

@@ -15,9 +15,7 @@ nb::object call_task_of(nb::handle ctx, const nb::args& parts, nb::handle symbol
     named["symbol"] = symbol;
     options = named;
   }
-  PyObject* const made = PyObject_Call(make.ptr(), parts.ptr(), options.ptr());
-  if (made == nullptr) throw nb::python_error();
-  return nb::steal(made);
+  return result_of(call_or_park(make, parts, options));
 }
 
 py_task make_own_task(nb::handle ctx, const nb::args& parts, nb::handle symbol) {
@@ -31,19 +29,22 @@ py_task make_own_task(nb::handle ctx, const nb::args& parts, nb::handle symbol) 
 
 nb::object module_name::get() {
   if (key_ == nullptr) {
-    names_ = PyModule_GetDict(nb::object(nb::module_::import_(module_)).release().ptr());
+    module_key_ = PyUnicode_InternFromString(module_);
     key_ = PyUnicode_InternFromString(name_);
   }
-  PyObject* const found = PyDict_GetItemWithError(names_, key_);
-  if (found != nullptr) return nb::borrow(found);
+  PyObject* const loaded = PyDict_GetItemWithError(PyImport_GetModuleDict(), module_key_);
+  if (loaded != nullptr && PyModule_Check(loaded) != 0) {
+    PyObject* const found = PyDict_GetItemWithError(PyModule_GetDict(loaded), key_);
+    if (found != nullptr) return nb::borrow(found);
+  }
   if (PyErr_Occurred() != nullptr) throw nb::python_error();
-  return nb::module_::import_(module_).attr(name_);  // says what is missing
+  return nb::module_::import_(module_).attr(name_);  // imports, or says what is missing
 }
 
 framework_block::framework_block(nb::handle ctx, const nb::args& parts, nb::handle symbol,
                                  module_name& of_others)
     : py_task(make_own_task(ctx, parts, symbol)) {
-  if (state->empty) others = of_others.get()(call_task_of(ctx, parts, symbol));
+  if (state->empty) others = call_python(of_others.get(), call_task_of(ctx, parts, symbol));
 }
 
 nb::object handled_exception() {

@@ -18,7 +18,7 @@ class module_name {
  private:
   const char* module_;
   const char* name_;
-  PyObject* names_ = nullptr;  // of the module, which is kept for good
+  PyObject* module_key_ = nullptr;  // both are kept for good
   PyObject* key_ = nullptr;
 };
 
@@ -41,6 +41,18 @@ struct framework_block : py_task {
 /// The task has failed. Drops what goes wrong with that, if it is an Exception.
 void fail_quietly(py_task& task, nb::handle exception);
 
+/// Runs `undo`, and lets the task fail in any case.
+template <class Undo>
+void then_fail(py_task& task, nb::handle exception, Undo&& undo) {
+  try {
+    undo();
+  } catch (...) {  // what is more than an Exception, such as KeyboardInterrupt
+    fail_quietly(task, exception);
+    throw;
+  }
+  fail_quietly(task, exception);
+}
+
 /// Runs `call` inside of a started task. What it throws goes on, after `undo` and once the task has
 /// failed.
 template <class Call, class Undo>
@@ -49,8 +61,7 @@ auto or_fail(py_task& task, Call&& call, Undo&& undo) {
     return call();
   } catch (...) {
     const nb::object raised = handled_exception();
-    undo();
-    fail_quietly(task, raised);
+    then_fail(task, raised, undo);
     throw;
   }
 }

@@ -79,7 +79,7 @@ class future_notice final : public notice {
     }
     const nb::object call = nb::getattr(future_.get(), "_finish");
     PyObject* arguments[] = {value_.get().ptr(), raised.ptr(), on_seen.ptr()};
-    PyObject* const done = call_on_worker(call, arguments, 3);
+    PyObject* const done = call_or_park(call, arguments, 3);
     if (done == nullptr) throw nb::python_error();
     Py_DECREF(done);
   }

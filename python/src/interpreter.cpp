@@ -169,10 +169,27 @@ void py_ref::drop() noexcept {
 
 // A frame of its own without anything to destroy: if the interpreter ends this thread inside the
 // call, no destructor may run without the lock.
-PyObject* call_on_worker(nb::handle callable, PyObject* const* arguments,
-                         std::size_t count) noexcept {
+PyObject* call_or_park(nb::handle callable, PyObject* const* arguments,
+                       std::size_t count) noexcept {
   try {
     return PyObject_Vectorcall(callable.ptr(), arguments, count, nullptr);
+  } catch (abi::__forced_unwind&) {
+    park();
+  }
+}
+
+PyObject* call_or_park(nb::handle callable, nb::handle arguments, nb::handle options) noexcept {
+  try {
+    return PyObject_Call(callable.ptr(), arguments.ptr(), options.ptr());
+  } catch (abi::__forced_unwind&) {
+    park();
+  }
+}
+
+PyObject* call_method_or_park(PyObject* name, PyObject* const* arguments,
+                              std::size_t count) noexcept {
+  try {
+    return PyObject_VectorcallMethod(name, arguments, count, nullptr);
   } catch (abi::__forced_unwind&) {
     park();
   }

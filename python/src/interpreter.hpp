@@ -87,9 +87,28 @@ class py_ref {
   PyObject* object_ = nullptr;
 };
 
-/// Calls Python code on a thread of the engine. Null and a pending exception when it raised.
-[[nodiscard]] PyObject* call_on_worker(nb::handle callable, PyObject* const* arguments,
-                                       std::size_t count) noexcept;
+/// Calls Python code from where C++ has something to destroy. Null and a pending exception when it
+/// raised. A thread that was in there when the interpreter ended is ended by Python (before 3.14)
+/// as soon as it comes back, by unwinding, which would run destructors without the interpreter
+/// lock: here it stays for good instead.
+[[nodiscard]] PyObject* call_or_park(nb::handle callable, PyObject* const* arguments,
+                                     std::size_t count) noexcept;
+/// With a tuple, and a dictionary or null.
+[[nodiscard]] PyObject* call_or_park(nb::handle callable, nb::handle arguments,
+                                     nb::handle options) noexcept;
+/// A method of the first argument.
+[[nodiscard]] PyObject* call_method_or_park(PyObject* name, PyObject* const* arguments,
+                                            std::size_t count) noexcept;
+/// The result of one of these; throws nb::python_error for null.
+[[nodiscard]] inline nb::object result_of(PyObject* called) {
+  if (called == nullptr) throw nb::python_error();
+  return nb::steal(called);
+}
+template <class... Arguments>
+nb::object call_python(nb::handle callable, const Arguments&... arguments) {
+  PyObject* const list[] = {nb::handle(arguments).ptr()..., nullptr};
+  return result_of(call_or_park(callable, list, sizeof...(arguments)));
+}
 
 /// `module.name`, imported at the first use. The reference is kept for good.
 class lazy_name {

@@ -36,7 +36,7 @@ class host_call final : public body {
     std::vector<PyObject*> values;
     for (const nb::handle each : nb::borrow<nb::tuple>(arguments_.get()))
       values.push_back(each.ptr());
-    PyObject* const result = call_on_worker(function_.get(), values.data(), values.size());
+    PyObject* const result = call_or_park(function_.get(), values.data(), values.size());
     if (result != nullptr) {
       Py_DECREF(result);
       return;

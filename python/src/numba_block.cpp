@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Python classes `numba_task` and `configured_kernel`. The rest of the adapter is
 // millstream/interop/numba.py.
+#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -28,7 +29,7 @@ nb::object describe() {
 // One array for each dependency but tokens, where not all of them are memory of devices.
 nb::object make_arrays(nb::handle task) {
   static constinit module_name name(adapter, "_arrays_of");
-  return name.get()(task);
+  return call_python(name.get(), task);
 }
 
 // --- the block
@@ -39,7 +40,7 @@ struct numba_block : framework_block {
 
 nb::object enter(nb::pointer_and_handle<numba_block> block) {
   numba_block& self = *block.p;
-  if (self.others.is_valid()) return self.others.attr("__enter__")();
+  if (self.others.is_valid()) return call_python(self.others.attr("__enter__"));
   start(self);
   return or_fail(self, [&]() -> nb::object {
     nb::object arrays = described(self, describe());
@@ -50,7 +51,7 @@ nb::object enter(nb::pointer_and_handle<numba_block> block) {
 
 void leave(numba_block& self, nb::handle type, nb::handle value, nb::handle traceback) {
   if (self.others.is_valid()) {
-    self.others.attr("__exit__")(type, value, traceback);
+    call_python(self.others.attr("__exit__"), type, value, traceback);
   } else if (!type.is_none()) {
     fail_quietly(self, value.is_none() ? type : value);
   } else {
@@ -102,7 +103,7 @@ configured_kernel configure(nb::handle kernel, nb::handle how) {
     return {nb::borrow(kernel), how[0], how[1], nb::none(), nb::none()};
   }
   static constinit module_name read(adapter, "_read_configuration");
-  const nb::object all = read.get()(kernel, how);
+  const nb::object all = call_python(read.get(), kernel, how);
   return {nb::borrow(kernel), all[0], all[1], all[2], all[3]};
 }
 
@@ -154,7 +155,7 @@ nb::args parts_of(const configured_kernel& self, const nb::args& arguments,
 nb::object compiled_of(nb::handle kernel) {
   static const interned compiled("_compiled");
   nb::object known = compiled.of(kernel);
-  return known.is_none() ? nb::object(kernel.attr("_get_compiled_kernel")()) : known;
+  return known.is_none() ? call_python(kernel.attr("_get_compiled_kernel")) : known;
 }
 
 // What Numba gives for the grid, the block and this stream.
@@ -167,7 +168,7 @@ nb::object launcher_of(const configured_kernel& self, nb::handle compiled, nb::h
     return nb::borrow(found);
   }
   if (PyErr_Occurred() != nullptr) throw nb::python_error();
-  return configure.get()(self.kernel, compiled, key);
+  return call_python(configure.get(), self.kernel, compiled, key);
 }
 
 // The arguments, with arrays in place of deps.
@@ -187,13 +188,12 @@ void call_launcher(nb::handle launcher, const std::vector<PyObject*>& values,
                    const nb::kwargs& options) {
   nb::object result;
   if (PyDict_Size(options.ptr()) == 0) {
-    result = nb::steal(PyObject_Vectorcall(launcher.ptr(), values.data(), values.size(), nullptr));
+    result = result_of(call_or_park(launcher, values.data(), values.size()));
   } else {
     const nb::object all =
         make_tuple_of(values.size(), [&](std::size_t i) { return nb::borrow(values[i]); });
-    result = nb::steal(PyObject_Call(launcher.ptr(), all.ptr(), options.ptr()));
+    result = result_of(call_or_park(launcher, all, options));
   }
-  if (!result.is_valid()) throw nb::python_error();
 }
 
 struct launch_call {
@@ -225,8 +225,8 @@ void launch(const configured_kernel& self, const nb::args& arguments, const nb::
   const std::shared_ptr<context_state> state = context_of(self, deps);
   if (!state) {
     static constinit module_name launch(adapter, "_launch");
-    launch.get()(self.kernel, nb::make_tuple(self.grid, self.block, self.place, self.ctx),
-                 arguments, options);
+    call_python(launch.get(), self.kernel,
+                nb::make_tuple(self.grid, self.block, self.place, self.ctx), arguments, options);
     return;
   }
   static const interned name("__name__");
@@ -239,9 +239,25 @@ void launch(const configured_kernel& self, const nb::args& arguments, const nb::
   run_and_end(*nb::inst_ptr<py_task>(as_object), as_object, std::move(arrays), call);
 }
 
+// It cannot be cleared, as it does not change; in a cycle something else can.
+int traverse(PyObject* self, visitproc visit, void* arg) noexcept {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  const auto& kernel = *nb::inst_ptr<configured_kernel>(self);
+  for (const nb::object* each :
+       {&kernel.kernel, &kernel.grid, &kernel.block, &kernel.place, &kernel.ctx})
+    Py_VISIT(each->ptr());
+  return 0;
+}
+
+const std::array<PyType_Slot, 2> collector_slots{{
+    {Py_tp_traverse, reinterpret_cast<void*>(&traverse)},
+    {0, nullptr},
+}};
+
 void bind_configured_kernel(nb::module_& core) {
   nb::class_<configured_kernel>(
-      core, "configured_kernel", nb::pooled(),
+      core, "configured_kernel", nb::pooled(), nb::type_slots(collector_slots.data()),
       "A kernel of `millstream.interop.numba.jit` with a grid, a block, and maybe a place and a "
       "context. Does not change.")
       .def(

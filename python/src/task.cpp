@@ -177,17 +177,17 @@ namespace {
 // As `described`, where all of them are kept; else null. Needs no list of arguments.
 nb::object kept_descriptions(const py_task& self, const body_call& call, nb::handle maker) {
   const context_state& in = *self.state;
-  std::array<nb::handle, 16> found;
+  std::array<nb::object, 16> found;  // what collects garbage may drop them
   std::size_t count = 0;
   for (std::size_t i = 0; i < self.data.size(); ++i) {
     const layout_ptr& what = nb::inst_ptr<py_data>(self.data[i])->what;
     if (!what) continue;
     const argument_home home = home_of(in, self.core.dep(i).place, call.device);
     if (!is_device_memory(in, home) || count == found.size()) return {};
-    found[count] = kept_description(*what, call.pointers[i], home.place.index(), maker);
+    found[count] = nb::borrow(kept_description(*what, call.pointers[i], home.place.index(), maker));
     if (!found[count++].is_valid()) return {};
   }
-  return make_tuple_of(count, [&](std::size_t i) { return nb::borrow(found[i]); });
+  return make_tuple_of(count, [&](std::size_t i) { return std::move(found[i]); });
 }
 
 }  // namespace
@@ -196,6 +196,7 @@ nb::object described(py_task& self, nb::handle maker) {
   if (!self.arguments && self.state->native_memory) {
     const body_call call = self.core.call();
     scope_of(self, call);
+    const in_use now(self);
     nb::object known = kept_descriptions(self, call, maker);
     if (known.is_valid()) return known;
   }

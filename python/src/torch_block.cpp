@@ -30,22 +30,18 @@ struct stream_switch {
   nb::object tell;  // the allocator, of arguments that the stream will use
 
   [[nodiscard]] nb::object enter() const {
-    PyObject* const argument = device.ptr();
-    nb::object before = nb::steal(PyObject_Vectorcall(current.ptr(), &argument, 1, nullptr));
-    if (!before.is_valid()) throw nb::python_error();
+    nb::object before = call_python(current, device);
     make(number);
     return before;
   }
   void make(nb::handle which) const {
-    PyObject* const result = PyObject_Call(make_current.ptr(), which.ptr(), nullptr);
-    if (result == nullptr) throw nb::python_error();
-    Py_DECREF(result);
+    static_cast<void>(result_of(call_or_park(make_current, which, nb::handle())));
   }
 };
 
 nb::object enter_with(const stream_switch& self, nb::handle arguments) {
   nb::object before = self.enter();
-  if (to_bool(arguments)) self.tell(arguments);
+  if (to_bool(arguments)) call_python(self.tell, arguments);
   return before;
 }
 
@@ -89,16 +85,14 @@ PyObject* loaded_torch() {
   return found;
 }
 
-// What `_import_torch` gives. It is asked again once it, or the module, is another one.
+// What `_import_torch` gives. It is not asked again while its answer is the module that is loaded.
 nb::object find_torch() {
   static constinit module_name import(adapter, "_import_torch");
   static constinit PyObject* asked = nullptr;
-  static constinit PyObject* loaded = nullptr;  // compared only
   static constinit PyObject* answer = nullptr;
   nb::object function = import.get();
-  if (function.ptr() == asked && loaded_torch() == loaded) return nb::borrow(answer);
-  nb::object found = function();
-  loaded = loaded_torch();
+  if (function.ptr() == asked && loaded_torch() == answer) return nb::borrow(answer);
+  nb::object found = call_python(function);
   const nb::object old_function = nb::steal(std::exchange(asked, function.release().ptr()));
   const nb::object old_answer = nb::steal(std::exchange(answer, nb::object(found).release().ptr()));
   return found;
@@ -136,26 +130,25 @@ nb::object find_switch(py_task& task, nb::handle torch) {
   if (!task.state->native_memory) return nb::none();
   const int device = task.core.call().device;
   const std::uint64_t number = stream_of(task);
-  return known_or(number, device,
-                  [&] { return find.get()(torch, nb::make_tuple(from_stream(number), device)); });
+  return known_or(number, device, [&] {
+    return call_python(find.get(), torch, nb::make_tuple(from_stream(number), device));
+  });
 }
 
 nb::object call(const body_values& body) {
-  PyObject* const result = call_on_worker(body.function, body.values.data(), body.values.size());
-  if (result == nullptr) throw nb::python_error();
-  return nb::steal(result);
+  return result_of(call_or_park(body.function, body.values.data(), body.values.size()));
 }
 
 nb::object enter_switch(nb::handle which, nb::handle extra) {
   const auto* const direct = as<stream_switch>(which);
-  return direct != nullptr ? enter_with(*direct, extra) : which.attr("enter")(extra);
+  return direct != nullptr ? enter_with(*direct, extra) : call_python(which.attr("enter"), extra);
 }
 
 void leave_switch(nb::handle which, nb::handle before) {
   if (const auto* const direct = as<stream_switch>(which)) {
     direct->make(before);
   } else {
-    which.attr("leave")(before);
+    call_python(which.attr("leave"), before);
   }
 }
 
@@ -185,9 +178,7 @@ void leave_stream_quietly(torch_block& self) {
 nb::object detached(nb::handle tensor) {
   static PyObject* const name = PyUnicode_InternFromString("detach");
   PyObject* const self = tensor.ptr();
-  PyObject* const made = PyObject_VectorcallMethod(name, &self, 1, nullptr);
-  if (made == nullptr) throw nb::python_error();
-  return nb::steal(made);
+  return result_of(call_method_or_park(name, &self, 1));
 }
 
 nb::object tensors_of(const nb::pointer_and_handle<torch_block>& block, nb::handle torch) {
@@ -195,7 +186,9 @@ nb::object tensors_of(const nb::pointer_and_handle<torch_block>& block, nb::hand
   static constinit module_name make(adapter, "_new_tensors");
   const nb::object maker = describe.get();
   const nb::object known = described(*block.p, maker);
-  if (known.is_none()) return make.get()(torch, task_inside({block.p, block.h}));
+  if (known.is_none()) {
+    return call_python(make.get(), torch, task_inside({block.p, block.h}));
+  }
   const std::size_t count = nb::len(known);
   if (count == 0) return nb::none();
   return make_tuple_of(count, [&](std::size_t i) { return detached(known[i]); });
@@ -203,7 +196,7 @@ nb::object tensors_of(const nb::pointer_and_handle<torch_block>& block, nb::hand
 
 nb::object enter(nb::pointer_and_handle<torch_block> block) {
   torch_block& self = *block.p;
-  if (self.others.is_valid()) return self.others.attr("__enter__")();
+  if (self.others.is_valid()) return call_python(self.others.attr("__enter__"));
   const nb::object torch = find_torch();
   start(self);
   return or_fail(
@@ -217,10 +210,9 @@ nb::object enter(nb::pointer_and_handle<torch_block> block) {
 
 void leave(torch_block& self, nb::handle type, nb::handle value, nb::handle traceback) {
   if (self.others.is_valid()) {
-    self.others.attr("__exit__")(type, value, traceback);
+    call_python(self.others.attr("__exit__"), type, value, traceback);
   } else if (!type.is_none()) {
-    leave_stream_quietly(self);
-    fail_quietly(self, value.is_none() ? type : value);
+    then_fail(self, value.is_none() ? type : value, [&] { leave_stream_quietly(self); });
   } else {
     or_fail(self, [&] { leave_stream(self); });
     end_task(self);
@@ -256,16 +248,17 @@ void bind_block(nb::module_& core) {
 
 }  // namespace
 
-nb::handle imported_torch() {
+nb::object imported_torch() {
   PyObject* const found = loaded_torch();
-  return found == Py_None ? nullptr : found;
+  return found == Py_None ? nb::object() : nb::borrow(found);
 }
 
 nb::object call_with_torch_stream(nb::handle torch, std::uint64_t stream, int device,
                                   const body_values& body) {
   static constinit module_name find(adapter, "stream_switch");
-  const nb::object found =
-      known_or(stream, device, [&] { return find.get()(torch, stream, device); });
+  const nb::object found = known_or(stream, device, [&] {
+    return call_python(find.get(), torch, nb::int_(stream), nb::int_(device));
+  });
   if (found.is_none()) return call(body);
   const nb::object before = enter_switch(found, body.extra);
   nb::object result;

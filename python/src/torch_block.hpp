@@ -10,7 +10,7 @@
 namespace millstream::python {
 
 /// `sys.modules["torch"]`; null unless that is a module.
-[[nodiscard]] nb::handle imported_torch();
+[[nodiscard]] nb::object imported_torch();
 
 /// A call of a body of the user's.
 struct body_values {

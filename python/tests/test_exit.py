@@ -99,6 +99,40 @@ def test_thread_blocked_in_a_wait_does_not_stop_the_exit(run_python):
     assert (done.returncode, done.stdout) == (0, "end\n")
 
 
+@pytest.mark.host_devices
+def test_daemon_thread_inside_of_a_launch_does_not_stop_the_exit(run_python):
+    pytest.importorskip("numba.cuda")
+    program = """
+        import sys
+        import threading
+        import time
+        import numpy as np
+        import millstream as stf
+        from millstream.interop.numba import jit
+
+        inside = threading.Event()
+
+        @jit
+        def kernel(x):
+            inside.set()
+            time.sleep(0.3)
+
+        ctx = stf.context()
+        data = ctx.logical_data(np.ones(4, np.float32))
+        threading.Thread(target=lambda: kernel[1, 1](data.rw()), daemon=True).start()
+        inside.wait()
+
+        class Slow:
+            def __del__(self, sleep=time.sleep):
+                sleep(1)
+
+        sys.slow = Slow()  # goes when threads have been cut off
+        print("end")
+    """
+    done = run_python(program, "-W", "ignore", NUMBA_ENABLE_CUDASIM="1")
+    assert (done.returncode, done.stdout) == (0, "end\n")
+
+
 def test_exception_that_ends_the_program_leaves_its_exit_code(run_python):
     program = """
         import millstream as stf

@@ -261,8 +261,7 @@ class _block_of_others:
                 self._switch = switch
             return _tensors_of(torch, task)
         except BaseException as failure:
-            self._leave_stream_quietly()
-            fail_task(task, type(failure), failure, failure.__traceback__)
+            self._fail(type(failure), failure, failure.__traceback__)
             raise
 
     def __exit__(
@@ -272,8 +271,7 @@ class _block_of_others:
         traceback: TracebackType | None,
     ) -> None:
         if exc_type is not None:
-            self._leave_stream_quietly()
-            fail_task(self._task, exc_type, exc, traceback)
+            self._fail(exc_type, exc, traceback)
             return
         if self._switch is not None:
             try:
@@ -282,6 +280,17 @@ class _block_of_others:
                 fail_task(self._task, type(failure), failure, failure.__traceback__)
                 raise
         self._task.end()
+
+    def _fail(
+        self,
+        exc_type: type[BaseException],
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self._leave_stream_quietly()
+        finally:
+            fail_task(self._task, exc_type, exc, traceback)
 
     def _leave_stream_quietly(self) -> None:
         if self._switch is not None:

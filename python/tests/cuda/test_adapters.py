@@ -6,6 +6,7 @@ import functools
 import gc
 import sys
 import types
+import warnings
 import weakref
 
 import millstream as stf
@@ -340,12 +341,20 @@ def test_calls_of_a_block_to_pytorch(ctx, gpu_torch, two, monkeypatch):
 
 def test_framework_is_asked_for_again_once_it_is_another(ctx, gpu_torch, two, monkeypatch):
     asked = []
-    for _ in range(2):
+
+    def use(times):
         monkeypatch.setattr(pytorch, "_import_torch", lambda: asked.append(1) or gpu_torch)
-        for _ in range(TASKS):
+        for _ in range(times):
             with pytorch_task(ctx, two[0].rw()):
                 pass
-    assert len(asked) == 2 + len(gpu_torch.tensors)  # and once by each tensor that is made
+
+    use(TASKS)
+    made = len(gpu_torch.tensors)  # each asks once more
+    assert len(asked) == TASKS + made
+    monkeypatch.setitem(sys.modules, "torch", gpu_torch)
+    for _ in range(2):
+        use(TASKS)
+    assert len(asked) == TASKS + made + 2
 
     def refuse():
         raise ImportError("gone")
@@ -355,6 +364,110 @@ def test_framework_is_asked_for_again_once_it_is_another(ctx, gpu_torch, two, mo
         raise AssertionError("the block ran")
     with ctx.task(two[0].rw()):
         pass
+
+
+def test_interrupt_while_the_stream_goes_back_leaves_no_task_open(ctx, gpu_torch, two):
+    change = gpu_torch._C._cuda_setStream
+
+    def change_back(*number):
+        change(*number)
+        if number == (0, 0, 1):
+            raise KeyboardInterrupt
+
+    gpu_torch._C._cuda_setStream = change_back
+    block = pytorch_task(ctx, two[0].rw())
+    with pytest.raises(KeyboardInterrupt), block:
+        raise ValueError("body")
+    with ctx.task(two[0].write()):
+        pass
+
+
+def test_garbage_cannot_end_a_block_whose_tensors_are_being_made(ctx, gpu_torch):
+    refused = []
+
+    class Ender:
+        def __init__(self, block):
+            self.block, self.cycle = block, self
+
+        def __del__(self):
+            try:
+                self.block.__exit__(None, None, None)
+            except stf.UsageError as error:
+                refused.append(error)
+
+    def block(data):
+        return pytorch_task(ctx, *[each.rw() for each in data])
+
+    many = [ctx.logical_data(np.ones(4, np.float32)) for _ in range(15)]
+    with block(many):
+        pass
+    limits = gc.get_threshold()
+    gc.disable()
+    try:
+        entered = block(many)
+        Ender(entered)
+        gc.set_threshold(1, 1, 1)
+        gc.enable()
+        tensors = entered.__enter__()
+        gc.collect()
+    finally:
+        gc.set_threshold(*limits)
+        gc.enable()
+    assert [type(each) for each in tensors] == [Described] * 15
+    # Later versions of Python collect between instructions only: there it may have ended after.
+    if refused:
+        entered.__exit__(None, None, None)
+
+
+def test_configured_kernels_are_no_leak(gpu_numba):
+    class Owner:
+        pass
+
+    def make():
+        owner = Owner()
+
+        @jit
+        def kernel(_):
+            return owner
+
+        owner.launch = kernel[4, 32]
+        kernel.small = kernel[1, 32]
+        return weakref.ref(owner)
+
+    alive = [make() for _ in range(3)]
+    gc.collect()
+    assert [each() for each in alive] == [None] * 3
+
+
+def test_frame_whose_launch_failed_is_no_leak(gpu_numba, machine, monkeypatch):
+    class Mark:
+        pass
+
+    @jit
+    def kernel(_):
+        pass
+
+    def refuse(*_):
+        raise ValueError("launch failed")
+
+    compiled = Compiled()
+    monkeypatch.setattr(Compiled, "__getitem__", lambda *_: refuse)
+    monkeypatch.setattr(kernel, "_compiled", compiled)
+
+    def work():
+        mark = Mark()
+        ctx = stf.context(machine=machine)
+        data = ctx.logical_data(np.ones(4, np.float32))
+        configured = kernel[1, 32, None, ctx]
+        with pytest.raises(ValueError, match="launch failed"):
+            configured(data.rw())
+        return weakref.ref(mark)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # the context is dropped
+        alive = work()
+        gc.collect()
+    assert alive() is None
 
 
 @pytest.mark.parametrize("where", ["stream", "tensor", "body", "leaving"])
