@@ -232,8 +232,8 @@ void context::let_go(data& what) noexcept {
   std::vector<std::shared_ptr<void>> dropped;
   try {
     const lock held(mutex_);
-    const bool is_wanted = what.let_go || what.has_handles();
-    if (phase_ != phase::live || is_wanted) {
+    const bool comes_to_nothing = what.let_go || what.has_handles();
+    if (phase_ != phase::live || comes_to_nothing) {
       // Somebody else did it, or has registered the buffer again meanwhile.
     } else if (is_lost()) {
       abandon_content(what, dropped);

@@ -97,9 +97,10 @@ TEST(EngineLeak, AbandonedContextsLeaveNothingBehind) {
     run(on, device, {y.write()}, fill_words(2, 16));
     on.abandon();
   };
-  for (int i = 0; i < 50; ++i)
+  for (int i = 0; i < 50; ++i) {  // until there are as many streams as are ever used at once
     abandon();
-  one_context(false);
+    one_context(false);
+  }
   const auto before = what_is_alive();
   for (int i = 0; i < 1'000; ++i)
     abandon();
