@@ -208,19 +208,24 @@ def test_recording_outlives_all_that_was_captured_and_has_its_streams_alone(
         assert [each.get().tolist() for each in arrays] == [[7] * COUNT] * 3
 
 
-def test_recording_keeps_kernels_as_long_as_it_may_be_launched(driver, machine, stream, use_graph):
+def launch_and_drop(driver, machine, stream, use_graph, array):
+    """Fills the array by a kernel object that nobody else has; a weak reference to that."""
+
     class Kernel:
         def __init__(self):
             self._handle = driver._function("test_fill_f64")
 
-    array = DeviceArray(driver, np.zeros(COUNT))
     kernel = Kernel()
-    alive = weakref.ref(kernel)
+    with stf.context(stream=stream, machine=machine, use_graph=use_graph) as ctx:
+        with ctx.cuda_kernel(ctx.logical_data(array).write()) as k:
+            k.launch(kernel, (1,), (32,), [k.get_arg(0), 5.0, COUNT])
+    return weakref.ref(kernel)
+
+
+def test_recording_keeps_kernels_as_long_as_it_may_be_launched(driver, machine, stream, use_graph):
+    array = DeviceArray(driver, np.zeros(COUNT))
     with Recording(driver, stream) as recording:
-        with stf.context(stream=stream, machine=machine, use_graph=use_graph) as ctx:
-            with ctx.cuda_kernel(ctx.logical_data(array).write()) as k:
-                k.launch(kernel, (1,), (32,), [k.get_arg(0), 5.0, COUNT])
-    del ctx, k, kernel
+        alive = launch_and_drop(driver, machine, stream, use_graph, array)
     gc.collect()
     assert alive() is not None
     recording.launch()
@@ -237,21 +242,12 @@ def test_recording_keeps_kernels_as_long_as_it_may_be_launched(driver, machine, 
 def test_kernel_that_is_queued_in_a_callers_stream_outlives_its_context(
     look_alike, machine, stream, use_graph
 ):
-    class Kernel:
-        def __init__(self):
-            self._handle = look_alike._function("test_fill_f64")
-
     array = DeviceArray(look_alike, np.zeros(COUNT))
-    kernel = Kernel()
-    alive = weakref.ref(kernel)
     is_set = look_alike.get(ctypes.c_void_p, "cuMemHostAlloc", ctypes.c_size_t(4), 0)
     word = ctypes.c_uint32.from_address(is_set)
     word.value = 0
     look_alike.launch("test_spin_until_set", stream, is_set, grid=1)
-    with stf.context(stream=stream, machine=machine, use_graph=use_graph) as ctx:
-        with ctx.cuda_kernel(ctx.logical_data(array).write()) as k:
-            k.launch(kernel, (1,), (32,), [k.get_arg(0), 5.0, COUNT])
-    del ctx, k, kernel
+    alive = launch_and_drop(look_alike, machine, stream, use_graph, array)
     gc.collect()
     was_alive = alive() is not None
     word.value = 1
