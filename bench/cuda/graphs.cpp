@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recorded contexts next to the same graph made by calls of the driver: recorded for the first
 // time, recorded again, and run.
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -229,6 +230,72 @@ void measure_halves(const session& in, const std::string& how, std::size_t nodes
   in.into.add(std::move(run));
 }
 
+/// A word of host memory that a stream waits for, so that what is queued behind it begins at a call.
+class starting_gate {
+ public:
+  explicit starting_gate(const gpu& on) : on_(on), word_(on, host_block::kind::pinned, 64) {}
+  void hold(abi::stream what) {
+    word().store(0);
+    on_.check(on_.call()->cuStreamWaitValue32(what, address(), 1,
+                                              abi::wait_value_flags::greater_or_equal),
+              "hold a stream");
+  }
+  void open() { word().store(1); }
+
+ private:
+  [[nodiscard]] std::atomic_ref<std::uint32_t> word() const {
+    return std::atomic_ref<std::uint32_t>(*reinterpret_cast<std::uint32_t*>(word_.data()));
+  }
+  [[nodiscard]] abi::device_pointer address() const {
+    return reinterpret_cast<abi::device_pointer>(word_.data());
+  }
+  const gpu& on_;
+  host_block word_;
+};
+
+/// The GPU's own time: everything is queued before it begins. Ours is in a stream of the caller's.
+template <class Record>
+void measure_gpu_time(const session& in, const std::string& how, std::size_t nodes,
+                      const Record& record_all) {
+  const std::string name =
+      "C++ graph, " + how + ", time of the GPU alone, " + std::to_string(nodes) + " nodes";
+  if (!in.into.wants(name) || in.by_hand.call()->cuStreamWaitValue32 == nullptr) return;
+  const gpu& raw = in.by_hand;
+  starting_gate gate(raw);
+  hand_written_graph twin(raw);
+  twin.capture_at_once(nodes);
+  twin.instantiate();
+  const ms::shared_resources kept;
+  const auto run = [&](const auto& queue_all) {
+    gate.hold(raw.stream());
+    queue_all();
+    return us_of([&] {
+             gate.open();
+             raw.finish(raw.stream());
+           }) /
+           static_cast<double>(nodes);
+  };
+  row measured{.name = name, .ratio_budget = 1.02, .values = {}, .by_hand = {}};
+  for (std::size_t i = 0; i <= in.into.how().runs; ++i) {
+    const double hand = run([&] { twin.launch(); });
+    const double mine = run([&] {
+      ms::context_options options;
+      options.on = in.on;
+      options.stream = reinterpret_cast<std::uint64_t>(raw.stream());
+      options.use_graph = true;
+      options.resources = kept;
+      ms::context ctx(options);
+      const auto x = make_device_data(ctx);
+      record_all(ctx, raw, x, nodes);
+      ctx.finalize();
+    });
+    if (i == 0) continue;
+    measured.by_hand.push_back(hand);
+    measured.values.push_back(mine);
+  }
+  in.into.add(std::move(measured));
+}
+
 /// What a captured body costs the driver alone: a capture for each kernel, next to one for all.
 void measure_captures(const session& in, std::size_t nodes) {
   const std::string name =
@@ -252,6 +319,8 @@ void measure_graphs(const session& in) {
     measure_update(in, "described", nodes, describe);
     measure_halves(in, "captured", nodes, record);
     measure_halves(in, "described", nodes, describe);
+    measure_gpu_time(in, "captured", nodes, record);
+    measure_gpu_time(in, "described", nodes, describe);
     measure_captures(in, nodes);
   }
 }
