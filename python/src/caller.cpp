@@ -40,10 +40,21 @@ std::string_view package_folder() {
   return folder;
 }
 
+#if defined(Py_LIMITED_API) || PY_VERSION_HEX < 0x030B0000
+// `frame.f_lasti`, of which the search for the name would be the larger half.
+PyObject* last_instruction(PyFrameObject* frame) {
+  auto* const object = reinterpret_cast<PyObject*>(frame);
+  static PyObject* const descriptor =
+      nb::object(nb::handle(object).type().attr("f_lasti")).release().ptr();
+  static const auto get =
+      reinterpret_cast<descrgetfunc>(PyType_GetSlot(Py_TYPE(descriptor), Py_tp_descr_get));
+  return get(descriptor, object, nb::handle(object).type().ptr());
+}
+#endif
+
 int instruction_of(PyFrameObject* frame) {
 #if defined(Py_LIMITED_API) || PY_VERSION_HEX < 0x030B0000
-  static PyObject* const name = PyUnicode_InternFromString("f_lasti");
-  PyObject* const value = PyObject_GetAttr(reinterpret_cast<PyObject*>(frame), name);
+  PyObject* const value = last_instruction(frame);
   if (value == nullptr) throw nb::python_error();
   const long index = PyLong_AsLong(value);
   Py_DECREF(value);

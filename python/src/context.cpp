@@ -14,6 +14,7 @@
 #include "caller.hpp"
 #include "convert.hpp"
 #include "data.hpp"
+#include "direct.hpp"
 #include "future.hpp"
 #include "graph.hpp"
 #include "kernel.hpp"
@@ -65,6 +66,7 @@ struct later_options {
 
 void open(py_context* self, later_options later, nb::handle stream, nb::handle on, nb::handle check,
           nb::handle trace) {
+  use_direct_calls();
   if (to_bool(later.borrowed)) {
     new (self) py_context(empty_context());
     return;
@@ -214,6 +216,13 @@ std::uint64_t fence(py_context& self) {
 py_task task(py_context& self, const nb::args& parts, nb::handle symbol) {
   check_live(*self.state, "task()");
   return make_task(self.state, parts, symbol);
+}
+
+nb::object task_directly(call_arguments given) {
+  auto* const self = given.empty() ? nullptr : as<py_context>(given[0]);
+  if (self == nullptr) return {};
+  check_live(*self->state, "task()");
+  return make_instance<py_task>([&] { return make_task(self->state, given.subspan(1), Py_None); });
 }
 
 void check_callable(nb::handle function, const char* who) {
@@ -723,6 +732,7 @@ void bind_context(nb::module_& core) {
   bind_kernels(type);
   bind_graphs(type);
   bind_watching(type);
+  note_direct_call(type, "task", &task_directly);
 }
 
 }  // namespace millstream::python

@@ -10,6 +10,7 @@
 #include "body.hpp"
 #include "caller.hpp"
 #include "convert.hpp"
+#include "direct.hpp"
 #include "errors.hpp"
 #include "future.hpp"
 #include "source.hpp"
@@ -29,6 +30,15 @@ py_dep access(nb::pointer_and_handle<py_data> self, nb::handle place) {
                                          "use read(), or register a writable copy");
   }
   return {nb::borrow(self.h), Mode, nb::borrow(place)};
+}
+
+template <access_mode Mode>
+nb::object access_directly(call_arguments given) {
+  if (given.empty() || given.size() > 2) return {};
+  auto* const self = as<py_data>(given[0]);
+  if (self == nullptr) return {};
+  const nb::handle place = given.size() == 2 ? given[1] : Py_None;
+  return make_instance<py_dep>([&] { return access<Mode>({self, given[0]}, place); });
 }
 
 nb::object symbol_of(const py_data& self) {
@@ -367,6 +377,10 @@ void bind_data(nb::module_& core) {
            "New data of the same context, shape and dtype, without content and name; of a token, "
            "another token.")
       .def("__repr__", &repr_of);
+  const nb::handle type = nb::type<py_data>();
+  note_direct_call(type, "read", &access_directly<access_mode::read>);
+  note_direct_call(type, "write", &access_directly<access_mode::write>);
+  note_direct_call(type, "rw", &access_directly<access_mode::rw>);
 }
 
 }  // namespace millstream::python

@@ -198,6 +198,18 @@ void throw_instead_of(nb::python_error& raised, const std::string& text) {
   throw;
 }
 
+void set_python_error(const std::exception_ptr& what) noexcept {
+  try {
+    translate(what, nullptr);
+  } catch (nb::python_error& raised) {
+    raised.restore();
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& other) {
+    PyErr_SetString(PyExc_RuntimeError, other.what());
+  }
+}
+
 void throw_python(const nb::object& exception) {
   set_pending(exception);
   throw nb::python_error();

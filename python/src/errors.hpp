@@ -77,6 +77,9 @@ void with_details(Details&& details, Call&& call);
 /// `raised` is being handled.
 [[noreturn]] void throw_instead_of(nb::python_error& raised, const std::string& text);
 
+/// Leaves the Python exception for a C++ one pending, as nanobind does where it calls us.
+void set_python_error(const std::exception_ptr& what) noexcept;
+
 /// Throws `exception` as what it is, with the traceback it has.
 [[noreturn]] void throw_python(const nb::object& exception);
 

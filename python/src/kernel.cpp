@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel.hpp"
 
+#include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,8 +14,8 @@
 #include <millstream/kernel.hpp>
 
 #include "bind.hpp"
-#include "caller.hpp"
 #include "convert.hpp"
+#include "direct.hpp"
 #include "kernel_arguments.hpp"
 #include "kernel_table.hpp"
 
@@ -63,7 +65,15 @@ std::int64_t to_extent(nb::handle given, const char* what) {
   return to_integer(nb::steal(whole), what);
 }
 
+// What most extents are, a plain int that is positive; else 0.
+std::int64_t one_extent(nb::handle given) noexcept {
+  if (PyLong_CheckExact(given.ptr()) == 0) return 0;
+  int overflow = 0;
+  return std::max(PyLong_AsLongLongAndOverflow(given.ptr(), &overflow), 0LL);
+}
+
 dims to_dims(nb::handle given, const char* what) {
+  if (const std::int64_t one = one_extent(given)) return {one};
   std::array<std::int64_t, 3> extents{1, 1, 1};
   std::size_t count = 0;
   if (PyIndex_Check(given.ptr()) != 0) {
@@ -90,6 +100,7 @@ dims to_dims(nb::handle given, const char* what) {
   return {extents[0], extents[1], extents[2]};
 }
 
+// Null for what was not given: then it is as the kernel has it.
 struct launch_handles {
   nb::handle kernel;
   nb::handle grid;
@@ -107,15 +118,16 @@ found_kernel ask_its_package(py_task& task, nb::handle kernel, const body_call& 
   scope_of(task, call);
   static constinit lazy_name ask("millstream._kernel", "find");
   const nb::object answer = ask.get()(kernel);
-  found_kernel found;
-  found.what = device_kernel(nb::cast<std::uint64_t>(nb::object(answer[0])));
-  if (!answer[1].is_none()) found.convert = answer[1];
-  if (!answer[2].is_none()) found.threads = to_integer(nb::object(answer[2]), "block");
-  if (!answer[3].is_none()) found.shared_bytes = to_index(nb::object(answer[3]), "shmem");
-  if (!answer[4].is_none()) found.cluster = to_dims(nb::object(answer[4]), "cluster");
-  found.cooperative = to_bool(nb::object(answer[5]));
-  found.programmatic = to_bool(nb::object(answer[6]));
-  return found;
+  kernel_facts facts;
+  nb::object convert;
+  facts.what = device_kernel(nb::cast<std::uint64_t>(nb::object(answer[0])));
+  if (!answer[1].is_none()) convert = answer[1];
+  if (!answer[2].is_none()) facts.threads = to_integer(nb::object(answer[2]), "block");
+  if (!answer[3].is_none()) facts.shared_bytes = to_index(nb::object(answer[3]), "shmem");
+  if (!answer[4].is_none()) facts.cluster = to_dims(nb::object(answer[4]), "cluster");
+  facts.cooperative = to_bool(nb::object(answer[5]));
+  facts.programmatic = to_bool(nb::object(answer[6]));
+  return {std::make_shared<const kernel_facts>(std::move(facts)), std::move(convert)};
 }
 
 // The handle of a kernel of cuda.core, which serves every device.
@@ -134,9 +146,7 @@ std::optional<std::uint64_t> handle_of(nb::handle kernel) {
 found_kernel find_kernel(py_task& task, nb::handle kernel) {
   kernel_table& known = task.state->kernels;
   if (PyLong_Check(kernel.ptr()) != 0 && PyBool_Check(kernel.ptr()) == 0) {
-    found_kernel found;
-    found.what = known.by_handle(to_index(kernel, "kernel"));
-    return found;
+    return known.by_handle(to_index(kernel, "kernel"));
   }
   if (auto found = known.find(kernel, kernel_table::any_device)) return *std::move(found);
   const body_call call = task.core.call();
@@ -144,7 +154,9 @@ found_kernel find_kernel(py_task& task, nb::handle kernel) {
   found_kernel fresh;
   int device = kernel_table::any_device;
   if (const auto handle = handle_of(kernel)) {
-    fresh.what = device_kernel(*handle);
+    kernel_facts facts;
+    facts.what = device_kernel(*handle);
+    fresh.facts = std::make_shared<const kernel_facts>(std::move(facts));
   } else {
     fresh = ask_its_package(task, kernel, call);
     device = call.device;
@@ -153,7 +165,7 @@ found_kernel find_kernel(py_task& task, nb::handle kernel) {
   return fresh;
 }
 
-dims block_of(const found_kernel& found, nb::handle given) {
+dims block_of(const kernel_facts& found, nb::handle given) {
   if (!found.threads) return to_dims(given, "block");
   if (!given.is_none()) {
     const dims asked = to_dims(given, "block");
@@ -166,20 +178,24 @@ dims block_of(const found_kernel& found, nb::handle given) {
   return {*found.threads};
 }
 
-launch_config config_of(const found_kernel& found, const launch_handles& given) {
+bool is_true(nb::handle given) {
+  return given.is_valid() && to_bool(given);
+}
+
+launch_config config_of(const kernel_facts& found, const launch_handles& given) {
   launch_config how;
   how.grid = to_dims(given.grid, "grid");
   how.block = block_of(found, given.block);
-  how.shared_bytes = to_index(given.shmem, "shmem");
+  if (given.shmem.is_valid()) how.shared_bytes = to_index(given.shmem, "shmem");
   if (found.shared_bytes && how.shared_bytes == 0) how.shared_bytes = *found.shared_bytes;
-  if (!given.cluster.is_none()) {
+  if (given.cluster.is_valid() && !given.cluster.is_none()) {
     how.cluster = to_dims(given.cluster, "cluster");
   } else if (found.cluster) {
     how.cluster = *found.cluster;
     how.grid = {how.grid.x * how.cluster.x, how.grid.y * how.cluster.y, how.grid.z * how.cluster.z};
   }
-  how.cooperative = to_bool(given.cooperative) || found.cooperative;
-  how.programmatic = to_bool(given.programmatic) || found.programmatic;
+  how.cooperative = is_true(given.cooperative) || found.cooperative;
+  how.programmatic = is_true(given.programmatic) || found.programmatic;
   return how;
 }
 
@@ -195,14 +211,14 @@ nb::object to_sequence(nb::handle args) {
 
 void launch_native(py_task& task, const launch_handles& given) {
   const found_kernel found = find_kernel(task, given.kernel);
-  const launch_config how = config_of(found, given);
+  const launch_config how = config_of(*found.facts, given);
   nb::object args = to_sequence(given.args);
   if (found.convert.is_valid()) args = nb::tuple(found.convert(args));
   const auto list = nb::borrow<nb::tuple>(args);
   kernel_arguments packed(nb::len(list));
   for (const nb::handle each : list)
     packed.add(each);
-  task.core.launch({&found.what, how, packed.list(), nullptr});
+  task.core.launch({&found.facts->what, how, packed.list(), nullptr});
 }
 
 void launch_on_host(py_task& task, const launch_handles& given) {
@@ -271,6 +287,11 @@ void fail(py_kernel& self, nb::handle value) {
   let_go(self);
 }
 
+nb::handle enter(nb::pointer_and_handle<py_kernel> self) {
+  start(self.p->task);
+  return self.h;
+}
+
 bool leave(py_kernel& self, nb::handle type, nb::handle value, nb::handle) {
   if (self.task.core.is_ended()) return false;
   if (type.is_none()) {
@@ -292,11 +313,55 @@ std::string repr_of(const py_kernel& self) {
          std::to_string(self.launches) + " launches, " + state + ")";
 }
 
-py_kernel make_kernel(py_context& self, const nb::args& parts, nb::handle symbol) {
-  check_live(*self.state, "cuda_kernel()");
-  py_kernel made(make_task(self.state, parts, symbol));
-  made.task.core.set_kind(task_kind::cuda_kernel);
+template <class Parts>
+py_task make_kernel_task(const py_context& in, const Parts& parts, nb::handle symbol) {
+  check_live(*in.state, "cuda_kernel()");
+  py_task made = make_task(in.state, parts, symbol);
+  made.core.set_kind(task_kind::cuda_kernel);
   return made;
+}
+
+py_kernel make_kernel(py_context& self, const nb::args& parts, nb::handle symbol) {
+  return py_kernel([&] { return make_kernel_task(self, parts, symbol); });
+}
+
+nb::object make_kernel_directly(call_arguments given) {
+  auto* const in = given.empty() ? nullptr : as<py_context>(given[0]);
+  if (in == nullptr) return {};
+  return make_instance<py_kernel>(
+      [&] { return py_kernel([&] { return make_kernel_task(*in, given.subspan(1), Py_None); }); });
+}
+
+// launch(kernel, grid, block, args) and perhaps shmem.
+nb::object launch_directly(call_arguments given) {
+  if (given.size() < 5 || given.size() > 6) return {};
+  constexpr std::size_t block = 3;
+  for (std::size_t i = 1; i < given.size(); ++i) {
+    if (given[i] == Py_None && i != block) return {};
+  }
+  auto* const self = as<py_kernel>(given[0]);
+  if (self == nullptr) return {};
+  launch_handles what{given[1], given[2], given[block], given[4], {}, {}, {}, {}};
+  if (given.size() > 5) what.shmem = given[5];
+  launch(*self, what);
+  return nb::none();
+}
+
+nb::object enter_directly(call_arguments given) {
+  auto* const self = given.size() == 1 ? as<py_kernel>(given[0]) : nullptr;
+  return self == nullptr ? nb::object() : nb::borrow(enter({self, given[0]}));
+}
+
+nb::object leave_directly(call_arguments given) {
+  auto* const self = given.size() == 4 ? as<py_kernel>(given[0]) : nullptr;
+  if (self == nullptr) return {};
+  return nb::bool_(leave(*self, given[1], given[2], given[3]));
+}
+
+nb::object get_arg_directly(call_arguments given) {
+  if (given.size() != 2 || given[1] == Py_None) return {};
+  const auto* const self = as<py_kernel>(given[0]);
+  return self == nullptr ? nb::object() : nb::int_(get_arg(*self, given[1]));
 }
 
 void bind_building(nb::class_<py_kernel>& type) {
@@ -360,13 +425,8 @@ void bind_running(nb::class_<py_kernel>& type) {
       .def("end", &end,
            "Hands over what was described; does not wait. UsageError unless started, DeviceError "
            "if the device refuses.")
-      .def(
-          "__enter__",
-          [](nb::pointer_and_handle<py_kernel> self) {
-            start(self.p->task);
-            return nb::borrow(self.h);
-          },
-          nb::sig("def __enter__(self) -> millstream.cuda_kernel"), "`start`, then the task.")
+      .def("__enter__", &enter, nb::sig("def __enter__(self) -> millstream.cuda_kernel"),
+           "`start`, then the task.")
       .def("__exit__", &leave, "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
            nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
                    "typing.Literal[False]"),
@@ -384,6 +444,7 @@ void bind_kernels(nb::class_<py_context>& context) {
               "symbol: str | None = None) -> millstream.cuda_kernel"),
       "A task that launches kernels which are described to us, for `with` or `start` and `end`. "
       "Arguments as those of `task`.");
+  note_direct_call(context, "cuda_kernel", &make_kernel_directly);
 }
 
 void bind_kernel(nb::module_& core) {
@@ -393,6 +454,10 @@ void bind_kernel(nb::module_& core) {
       "launched by us: one node each in a recorded context, without any capture.");
   bind_building(type);
   bind_running(type);
+  note_direct_call(type, "__enter__", &enter_directly);
+  note_direct_call(type, "__exit__", &leave_directly);
+  note_direct_call(type, "launch", &launch_directly);
+  note_direct_call(type, "get_arg", &get_arg_directly);
 }
 
 }  // namespace millstream::python

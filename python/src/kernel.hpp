@@ -3,7 +3,8 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
+#include <type_traits>
+#include <utility>
 
 #include "task.hpp"
 
@@ -11,7 +12,10 @@ namespace millstream::python {
 
 /// A task whose body is described: what it was told to launch runs when it ends.
 struct py_kernel {
-  explicit py_kernel(py_task made) noexcept : task(std::move(made)) {}
+  /// Around what `make()` gives.
+  template <class Make>
+    requires std::is_invocable_r_v<py_task, Make>
+  explicit py_kernel(Make&& make) : task(std::forward<Make>(make)()) {}
 
   py_task task;
   nb::object refused;  ///< what `launch` raised last, until the end

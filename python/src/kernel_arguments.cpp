@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "convert.hpp"
 #include "errors.hpp"
@@ -52,28 +53,30 @@ content content_of(const char* text) noexcept {
 
 }  // namespace
 
-kernel_arguments::kernel_arguments(std::size_t count) {
-  bytes_.reserve(count * sizeof(double));
-  offsets_.reserve(count);
-  list_.reserve(count);
+kernel_arguments::kernel_arguments(std::size_t count)
+    : list_(reinterpret_cast<kernel_argument*>(take(count * sizeof(kernel_argument)))) {}
+
+std::byte* kernel_arguments::take(std::size_t bytes) {
+  if (bytes <= room_.size() - used_) return room_.data() + std::exchange(used_, used_ + bytes);
+  more_.push_back(std::make_unique<std::byte[]>(bytes));
+  return more_.back().get();
 }
 
 void kernel_arguments::add_bytes(const void* value, std::size_t bytes, std::size_t alignment,
                                  bool is_integer) {
-  const std::size_t at = bytes_.size();
-  bytes_.resize(at + bytes);
-  std::memcpy(bytes_.data() + at, value, bytes);
-  offsets_.push_back(at);
-  list_.push_back({nullptr, bytes, alignment, is_integer});
+  std::byte* const kept = take(bytes);
+  std::memcpy(kept, value, bytes);
+  std::construct_at(list_ + size_, kernel_argument{kept, bytes, alignment, is_integer});
+  ++size_;
 }
 
 void kernel_arguments::add_integer(nb::handle value) {
-  const long long number = PyLong_AsLongLong(value.ptr());
-  if (number != -1 || !PyErr_Occurred()) {
+  int overflow = 0;
+  const long long number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+  if (overflow == 0) {
     const auto bits = static_cast<std::int64_t>(number);
     return add_bytes(&bits, sizeof bits, sizeof bits, /*is_integer=*/true);
   }
-  PyErr_Clear();
   const std::uint64_t address = to_index(value, "args");
   add_bytes(&address, sizeof address, sizeof address);
 }
@@ -111,17 +114,11 @@ void kernel_arguments::add(nb::handle value) {
     return add_bytes(&number, sizeof number, sizeof number);
   }
   static constinit lazy_name convert("millstream._kernel", "convert");
-  const nb::object plain = convert.get()(value, list_.size());
+  const nb::object plain = convert.get()(value, size_);
   if (!add_buffer(plain)) {
     throw error(errc::invalid_type, "an argument of type " + class_name(value) +
                                         " cannot be given to a kernel; pass its address");
   }
-}
-
-std::span<const kernel_argument> kernel_arguments::list() {
-  for (std::size_t i = 0; i < list_.size(); ++i)
-    list_[i].value = bytes_.data() + offsets_[i];
-  return list_;
 }
 
 }  // namespace millstream::python

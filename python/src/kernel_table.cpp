@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel_table.hpp"
 
+#include <utility>
+
 namespace millstream::python {
 
 std::optional<found_kernel> kernel_table::find(nb::handle kernel, int device) const {
   const auto known = entries_.find({kernel.ptr(), device});
   if (known == entries_.end()) return {};
-  found_kernel found = known->second.found;
-  found.convert = nb::borrow(known->second.convert);
-  return found;
+  return found_kernel{known->second.facts, nb::borrow(known->second.convert)};
 }
 
 void kernel_table::add(nb::handle kernel, int device, const found_kernel& found) {
@@ -18,15 +18,17 @@ void kernel_table::add(nb::handle kernel, int device, const found_kernel& found)
       throw nb::python_error();
     }
   }
-  entry made{found, found.convert.ptr()};
-  made.found.convert = {};
-  entries_.insert_or_assign({kernel.ptr(), device}, std::move(made));
+  entries_.insert_or_assign({kernel.ptr(), device}, entry{found.facts, found.convert.ptr()});
 }
 
-const device_kernel& kernel_table::by_handle(std::uint64_t native) {
-  device_kernel& known = by_handle_[native];
-  if (!known) known = device_kernel::by_handle(native);
-  return known;
+found_kernel kernel_table::by_handle(std::uint64_t native) {
+  std::shared_ptr<const kernel_facts>& known = by_handle_[native];
+  if (!known) {
+    kernel_facts made;
+    made.what = device_kernel::by_handle(native);
+    known = std::make_shared<const kernel_facts>(std::move(made));
+  }
+  return {known, {}};
 }
 
 void kernel_table::clear() noexcept {

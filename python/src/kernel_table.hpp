@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -16,14 +17,20 @@
 namespace millstream::python {
 
 /// A kernel, and what its own package would launch it with.
-struct found_kernel {
+struct kernel_facts {
   device_kernel what;
-  nb::object convert;                         ///< of the arguments, if they need it; else null
   std::optional<std::int64_t> threads;        ///< of a block
   std::optional<std::uint64_t> shared_bytes;  ///< dynamic
   std::optional<dims> cluster;                ///< then the grid counts clusters
   bool cooperative = false;
   bool programmatic = false;
+};
+
+/// Never without `facts`. It is the caller's own, since code of the user's may clear the table
+/// meanwhile.
+struct found_kernel {
+  std::shared_ptr<const kernel_facts> facts;
+  nb::object convert;  ///< of the arguments, if they need it; else null
 };
 
 /// Asks for each kernel once. Keeps the objects, and so their code loaded. Needs the interpreter
@@ -32,12 +39,11 @@ class kernel_table {
  public:
   static constexpr int any_device = -1;
 
-  /// None if it was not added. What is found is the caller's own, since code of the user's may
-  /// clear the table meanwhile.
+  /// None if it was not added.
   [[nodiscard]] std::optional<found_kernel> find(nb::handle kernel, int device) const;
   void add(nb::handle kernel, int device, const found_kernel& found);
   /// A kernel of which only the handle is known: its owner may unload it and load another one.
-  [[nodiscard]] const device_kernel& by_handle(std::uint64_t native);
+  [[nodiscard]] found_kernel by_handle(std::uint64_t native);
 
   void clear() noexcept;
   /// For the garbage collector: a list.
@@ -45,11 +51,11 @@ class kernel_table {
 
  private:
   struct entry {
-    found_kernel found;  // without `convert`, which is kept as an object
-    PyObject* convert;
+    std::shared_ptr<const kernel_facts> facts;
+    PyObject* convert;  // among the kept objects
   };
   std::map<std::pair<PyObject*, int>, entry> entries_;
-  std::unordered_map<std::uint64_t, device_kernel> by_handle_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<const kernel_facts>> by_handle_;
   py_ref kept_;
 };
 

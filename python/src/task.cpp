@@ -8,9 +8,9 @@
 #include <nanobind/stl/string.h>
 
 #include "bind.hpp"
-#include "caller.hpp"
 #include "convert.hpp"
 #include "data.hpp"
+#include "direct.hpp"
 #include "task.hpp"
 #include "view.hpp"
 
@@ -53,8 +53,8 @@ namespace {
 
 std::vector<std::string> data_names(const py_task& self) {
   std::vector<std::string> names;
-  for (const nb::object& each : self.data)
-    names.push_back(name_of(nb::inst_ptr<py_data>(each)->data));
+  for (std::size_t i = 0; i < self.data.size(); ++i)
+    names.push_back(name_of(nb::inst_ptr<py_data>(self.data[i])->data));
   return names;
 }
 
@@ -235,6 +235,23 @@ std::uintptr_t get_arg(py_task& self, nb::handle index) {
   return address;
 }
 
+nb::object enter_directly(call_arguments given) {
+  auto* const self = given.size() == 1 ? as<py_task>(given[0]) : nullptr;
+  return self == nullptr ? nb::object() : nb::borrow(enter({self, given[0]}));
+}
+
+nb::object leave_directly(call_arguments given) {
+  auto* const self = given.size() == 4 ? as<py_task>(given[0]) : nullptr;
+  if (self == nullptr) return {};
+  return nb::bool_(leave(*self, given[1], given[2], given[3]));
+}
+
+nb::object get_arg_directly(call_arguments given) {
+  if (given.size() != 2 || given[1] == Py_None) return {};
+  auto* const self = as<py_task>(given[0]);
+  return self == nullptr ? nb::object() : nb::int_(get_arg(*self, given[1]));
+}
+
 std::string repr_of(const py_task& self) {
   const char* state = "not started";
   if (self.core.is_open()) state = "open";
@@ -253,27 +270,16 @@ py_task::~py_task() {
   if (state && !state->is_of_this_process()) static_cast<void>(new untyped_task(std::move(core)));
 }
 
-py_task make_task(const std::shared_ptr<context_state>& state, const nb::args& parts,
-                  nb::handle symbol) {
-  py_task made(state, caller_site());
-  if (!symbol.is_none()) set_symbol(made, to_text(symbol, "symbol"));
-  made.data.reserve(parts.size());
-  bool placed = false;
-  for (const nb::handle part : parts) {
-    if (as<py_dep>(part) != nullptr) {
-      add_dep(made, part);
-      continue;
-    }
-    nb::object keep;
-    const exec_place* const place = find_exec_place(part, keep);
-    if (place == nullptr) add_dep(made, part);  // says what is wrong with it
-    if (placed) {
-      throw error(errc::invalid_value, "a task got two execution places; pass one");
-    }
-    made.core.set_place(*place);
-    placed = true;
+void add_part(py_task& self, nb::handle part, bool& placed) {
+  if (as<py_dep>(part) != nullptr) return add_dep(self, part);
+  nb::object keep;
+  const exec_place* const place = find_exec_place(part, keep);
+  if (place == nullptr) add_dep(self, part);  // says what is wrong with it
+  if (placed) {
+    throw error(errc::invalid_value, "a task got two execution places; pass one");
   }
-  return made;
+  self.core.set_place(*place);
+  placed = true;
 }
 
 void bind_task(nb::module_& core) {
@@ -359,6 +365,10 @@ void bind_task(nb::module_& core) {
           "What `maker` made of the view of each dependency but tokens, once for each address; "
           "None unless all are memory of devices.")
       .def("__repr__", &repr_of);
+  const nb::handle type = nb::type<py_task>();
+  note_direct_call(type, "__enter__", &enter_directly);
+  note_direct_call(type, "__exit__", &leave_directly);
+  note_direct_call(type, "get_arg", &get_arg_directly);
 }
 
 }  // namespace millstream::python

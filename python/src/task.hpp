@@ -11,7 +11,10 @@
 #include <millstream/untyped.hpp>
 
 #include "body_scope.hpp"
+#include "caller.hpp"
 #include "context.hpp"
+#include "convert.hpp"
+#include "object_list.hpp"
 #include "view.hpp"
 
 namespace millstream::python {
@@ -24,7 +27,7 @@ struct py_task {
 
   std::shared_ptr<context_state> state;
   untyped_task core;
-  std::vector<nb::object> data;            ///< the logical_data of each dependency, until the end
+  object_list data;                        ///< the logical_data of each dependency, until the end
   std::optional<argument_list> arguments;  ///< made at the first look at an array or view
   std::unique_ptr<body_scope> scope;       ///< with native calls, from the first look on
   nb::object tuple;                        ///< what `args()` gave
@@ -32,10 +35,6 @@ struct py_task {
   source_site site;
   std::string symbol;  ///< "" = none
 };
-
-/// `context.task(*parts, symbol)`: deps in the order given and at most one execution place.
-[[nodiscard]] py_task make_task(const std::shared_ptr<context_state>& state, const nb::args& parts,
-                                nb::handle symbol);
 
 // What a task and a `cuda_kernel` have in common: the methods of these names.
 void add_dep(py_task& self, nb::handle dep);
@@ -56,5 +55,19 @@ void check_unused(const py_task& self);
 body_scope& scope_of(py_task& self, const body_call& call);
 /// Its views are dead now, and the caller's device is current again.
 void close_body(py_task& self);
+
+/// One of the arguments of `make_task`: a dep, or an execution place unless it is `placed` already.
+void add_part(py_task& self, nb::handle part, bool& placed);
+/// `context.task(*parts, symbol)`: deps in the order given and at most one execution place.
+template <class Parts>
+[[nodiscard]] py_task make_task(const std::shared_ptr<context_state>& state, const Parts& parts,
+                                nb::handle symbol) {
+  py_task made(state, caller_site());
+  if (!symbol.is_none()) set_symbol(made, to_text(symbol, "symbol"));
+  bool placed = false;
+  for (const nb::handle part : parts)
+    add_part(made, part, placed);
+  return made;
+}
 
 }  // namespace millstream::python
