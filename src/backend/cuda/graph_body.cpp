@@ -2,6 +2,7 @@
 #include "backend/cuda/graph_body.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "backend/cuda/state.hpp"
@@ -229,14 +230,17 @@ status body_recorder::read_ends(const stream& on, node_list& last) {
   return {};
 }
 
-// What a stream was made to forget need not be joined, so that the last body of each counts.
+// What a stream was made to forget need not be joined, so that the last body of each counts. The
+// order is that of the streams, as an update compares orders and the names of nodes have none.
 status body_recorder::join_all() {
   node_list ends;
   for (const stream* each : members_) {
     if (status failed = read_ends(*each, ends); !failed) return failed;
   }
-  std::sort(ends.begin(), ends.end());
-  ends.resize(static_cast<std::size_t>(std::unique(ends.begin(), ends.end()) - ends.begin()));
+  std::set<graph_node> seen;
+  auto* const first_again = std::remove_if(
+      ends.begin(), ends.end(), [&](graph_node each) { return !seen.insert(each).second; });
+  ends.resize(static_cast<std::size_t>(first_again - ends.begin()));
   const predecessors all({ends.begin(), ends.size()});
   return put_behind(*origin_, all.data(), all.size());
 }
@@ -253,10 +257,10 @@ abi::result body_recorder::end_capture() noexcept {
                        now != abi::capture_status::none;
   // Refused for a reason that has nothing to do with the capture: no stream may stay in it.
   if (is_left) api->cuStreamEndCapture(ending.raw, &into);
-  // Asked at once, since the name may come again for another graph.
-  std::size_t count = 0;
-  is_graph_gone_ = answer != abi::result::success &&
-                   api->cuGraphGetNodes(into_, nullptr, &count) != abi::result::success;
+  // A driver destroys the graph of a capture that ends like this (0006), and the name cannot be
+  // asked about any more. One that did not would leave the graph behind, which does less harm.
+  is_graph_gone_ = answer == abi::result::stream_capture_invalidated ||
+                   answer == abi::result::stream_capture_unjoined;
   for (stream* each : members_)
     each->capture_ended();
   members_.clear();

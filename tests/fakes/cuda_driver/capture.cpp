@@ -264,6 +264,8 @@ result cuStreamEndCapture(call& in, stream on, graph* captured) {
   const bool may_end = ending->mode == capture_mode::relaxed || ending->thread == in.thread.number;
   const bool joined = all_joined(*ending, *here);
   const graph_ptr into = ending->into;
+  into->capture_ends.insert(into->capture_ends.end(), here->capture_tail.begin(),
+                            here->capture_tail.end());
   end(in.all, *ending);
   const bool good = may_end && joined && !ending->invalid;
   if (!good) destroy_graph(in, into);  // a graph of the caller, too, as an H200 did

@@ -20,6 +20,8 @@ std::shared_ptr<const executable_body> make_body(const graph_state& of) {
     places[one.get()] = made->nodes.size();
     made->nodes.push_back(std::move(copy));
   }
+  for (const node_ptr& end : of.capture_ends)
+    made->capture_ends.push_back(places.at(end.get()));
   return made;
 }
 
@@ -85,7 +87,8 @@ graph_update_result difference(const executable_body& to, const executable_body&
     const graph_update_result inside = difference(*ours.work.child, *theirs.work.child);
     if (inside != graph_update_result::success) return inside;
   }
-  return graph_update_result::success;
+  return to.capture_ends == from.capture_ends ? graph_update_result::success
+                                              : graph_update_result::topology_changed;
 }
 
 result instantiate(call& in, executable_graph* made, graph from) {

@@ -151,6 +151,7 @@ result cuGraphDestroyNode(call& in, graph_node gone) {
   require(!owner->is_captured_into, result::not_supported);
   require(!owns_memory(*make_body(*owner)), result::not_supported);
   std::erase(owner->nodes, found);
+  std::erase(owner->capture_ends, found);
   for (const node_ptr& one : owner->nodes)
     std::erase(one->after, found);
   in.all.nodes.erase(gone);

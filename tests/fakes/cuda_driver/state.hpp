@@ -137,6 +137,7 @@ struct graph_state {
   int user = nobody;                    // the thread that captures something into it now
   executable_graph instance = nullptr;  // the last one that was made
   node_list nodes;
+  std::vector<node_ptr> capture_ends;  // where the captures into it ended, in the order of the calls
   std::vector<user_object_ptr> kept;
 };
 
@@ -147,6 +148,7 @@ struct executable_body {
     std::vector<std::size_t> after;  // places in `nodes`
   };
   std::vector<node> nodes;
+  std::vector<std::size_t> capture_ends;  // likewise
   std::vector<user_object_ptr> kept;
 };
 

@@ -174,6 +174,7 @@ TEST_F(EngineContext, ThatOfTheDeviceStays) {
 }
 
 TEST_F(EngineContext, AForeignOneStays) {
+  must(cuda_driver().call.cuInit(0));
   abi::context own = nullptr;
   must(cuda_driver().call.cuCtxCreate(&own, 0, 0));
   expect_untouched();

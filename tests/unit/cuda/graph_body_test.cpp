@@ -283,6 +283,29 @@ TEST_F(GraphBody, ABranchThatWasJoinedIsFineThoughItsQueueIsKept) {
   EXPECT_EQ(word_now(0), 1U);
 }
 
+// An H200 compares the order in which the ends of the queues were joined.
+TEST_F(GraphBody, BodiesOfManyQueuesAreUpdatedEachTime) {
+  std::vector<queue_ptr> queues;
+  for (int i = 0; i < 6; ++i)
+    queues.push_back(make_queue());
+  const auto record = [&](std::uint32_t with) {
+    graph_ = value(device().make_graph());
+    graph_->keep_queues();
+    for (std::size_t i = 0; i < queues.size(); ++i)
+      static_cast<void>(body(*queues[i], {}, word(i), with));
+    ok(graph_->release_queues());
+  };
+  record(1);
+  const auto ready = value(graph_->instantiate());
+  for (std::uint32_t with = 2; with < 12; ++with) {
+    record(with);
+    ok(graph_->update(*ready));
+  }
+  ok(ready->launch(*queue_));
+  for (std::size_t i = 0; i < queues.size(); ++i)
+    EXPECT_EQ(word_now(i), 11U);
+}
+
 TEST_F(GraphBody, WhatSpoilsTheRecordingBetweenBodiesIsNamedByTheNextOne) {
   graph_->keep_queues();
   static_cast<void>(body(*queue_, {}, word(0), 1));
