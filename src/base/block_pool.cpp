@@ -100,13 +100,19 @@ struct cache_closer {
 };
 thread_local cache_closer closer;
 
-/// False once the thread is ending.
-bool open_cache() noexcept {
-  if (cache.state == cache_state::open) return true;
-  if (cache.state == cache_state::closed) return false;
+/// The first use, or one after the last. Apart, because each look at a thread's variable of a
+/// shared library may be a call, and inside of the others it would be made first.
+[[gnu::noinline]] thread_cache* open_cache_slowly() noexcept {
+  if (cache.state == cache_state::closed) return nullptr;
   closer.touch();  // registers its destructor
   cache.state = cache_state::open;
-  return true;
+  return &cache;
+}
+
+/// Null once the thread is ending.
+thread_cache* open_cache() noexcept {
+  thread_cache* const mine = &cache;
+  return mine->state == cache_state::open ? mine : open_cache_slowly();
 }
 
 void* fresh_block(std::size_t size_class) {
@@ -137,8 +143,9 @@ void* take_without_cache(std::size_t size_class) {
 }
 
 void* take_pooled(std::size_t size_class) {
-  if (!open_cache()) return take_without_cache(size_class);
-  thread_list& list = cache.lists[size_class];
+  thread_cache* const mine = open_cache();
+  if (mine == nullptr) return take_without_cache(size_class);
+  thread_list& list = mine->lists[size_class];
   if (list.first == nullptr) return refill_and_take(list, size_class);
   --list.count;
   return std::exchange(list.first, list.first->next);
@@ -146,8 +153,9 @@ void* take_pooled(std::size_t size_class) {
 
 void give_pooled(void* block, std::size_t size_class) noexcept {
   auto* freed = new (block) free_block{};
-  if (!open_cache()) return put_batch(size_class, freed, 1);
-  thread_list& list = cache.lists[size_class];
+  thread_cache* const mine = open_cache();
+  if (mine == nullptr) return put_batch(size_class, freed, 1);
+  thread_list& list = mine->lists[size_class];
   if (list.count == batch_blocks) {
     free_block* full = std::exchange(list.first, nullptr);
     put_batch(size_class, std::exchange(list.spare, full), batch_blocks);
