@@ -58,15 +58,20 @@ class running_scope {
   std::shared_ptr<running_task> before_;
 };
 
+}  // namespace
+
 class python_body final : public body {
  public:
-  python_body(std::shared_ptr<context_state> state, const body_arguments& what, source_site site)
+  python_body(std::shared_ptr<context_state> state, const body_arguments& what, source_site site,
+              std::size_t dep_count)
       : state_(std::move(state)),
         function_(nb::object(what.function)),
         arguments_(nb::object(what.arguments)),
         symbol_(what.symbol),
         list_(what.list),
-        site_(site) {}
+        site_(site) {
+    deps_.reserve(dep_count);
+  }
 
   void add(const py_data& data, const task_dep& dep) {
     deps_.push_back({data.what, data.data.state(), writes(dep.mode), dep.place});
@@ -231,6 +236,8 @@ void python_body::destroy() noexcept {
   delete this;
 }
 
+namespace {
+
 nb::object current_task() {
   if (!t_running) return nb::none();
   return nb::cast(t_running);
@@ -313,28 +320,33 @@ void bind_running_task(nb::module_& core) {
 
 }  // namespace
 
-void submit_body(const std::shared_ptr<context_state>& state, const body_arguments& what,
-                 const nb::tuple& deps) {
-  const source_site site = caller_site();
-  std::vector<task_dep> accesses;
-  accesses.reserve(deps.size());
-  for (const nb::handle each : deps) {
-    accesses.push_back(to_task_dep(*state, each, {site, what.who, what.symbol}));
-  }
-  auto work = std::unique_ptr<python_body, body_deleter>(new python_body(state, what, site));
-  for (std::size_t i = 0; i < accesses.size(); ++i) {
-    work->add(*nb::inst_ptr<py_data>(data_object(deps[i])), accesses[i]);
-  }
+body_submission::body_submission(const std::shared_ptr<context_state>& state,
+                                 const body_arguments& what, std::size_t dep_count)
+    : state_(state),
+      what_(what),
+      site_(caller_site()),
+      work_(new python_body(state, what, site_, dep_count)) {
+  accesses_.reserve(dep_count);
+}
+
+body_submission::~body_submission() = default;
+
+void body_submission::add(nb::handle dep) {
+  accesses_.push_back(to_task_dep(*state_, dep, {site_, what_.who, what_.symbol}));
+  work_->add(*nb::inst_ptr<py_data>(data_object(dep)), accesses_.back());
+}
+
+void body_submission::hand_over() {
   task_spec spec;
-  spec.kind = what.kind;
-  spec.place = what.place;
-  spec.symbol = what.symbol;
-  spec.site = site;
-  spec.deps = accesses;
-  with_details([&] { return error_details{std::string(what.symbol), {}, site}; },
+  spec.kind = what_.kind;
+  spec.place = what_.place;
+  spec.symbol = what_.symbol;
+  spec.site = site_;
+  spec.deps = accesses_;
+  with_details([&] { return error_details{std::string(what_.symbol), {}, site_}; },
                [&] {
                  const may_block section;
-                 state->core.submit(spec, std::move(work));
+                 state_->core.submit(spec, std::move(work_));
                });
 }
 

@@ -244,19 +244,33 @@ nb::object to_tuple(nb::handle arguments, const char* who) {
   return nb::steal(tuple);
 }
 
-void submit(py_context& self, nb::handle function, const nb::args& deps, nb::handle arguments,
-            nb::handle place, nb::handle symbol) {
+body_arguments submission_of(const py_context& self, nb::handle function) {
   check_live(*self.state, "submit()");
   check_callable(function, "submit()");
   body_arguments what;
   what.who = "submit()";
   what.function = nb::borrow(function);
-  what.arguments = to_tuple(arguments, what.who);
   what.kind = task_kind::submit;
   what.list = self.list;
+  return what;
+}
+
+void submit(py_context& self, nb::handle function, const nb::args& deps, nb::handle arguments,
+            nb::handle place, nb::handle symbol) {
+  body_arguments what = submission_of(self, function);
+  what.arguments = to_tuple(arguments, what.who);
   what.place = to_exec_place(place, "place");
   what.symbol = to_name(symbol, "symbol");
   submit_body(self.state, what, deps);
+}
+
+nb::object submit_directly(call_arguments given) {
+  auto* const self = given.size() < 2 ? nullptr : as<py_context>(given[0]);
+  if (self == nullptr) return {};
+  body_arguments what = submission_of(*self, given[1]);
+  what.arguments = nb::tuple();
+  submit_body(self->state, what, given.subspan(2));
+  return nb::none();
 }
 
 void host_launch(py_context& self, const nb::args& deps, nb::handle function, nb::handle arguments,
@@ -733,6 +747,7 @@ void bind_context(nb::module_& core) {
   bind_graphs(type);
   bind_watching(type);
   note_direct_call(type, "task", &task_directly);
+  note_direct_call(type, "submit", &submit_directly);
 }
 
 }  // namespace millstream::python

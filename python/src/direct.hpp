@@ -6,9 +6,10 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <type_traits>
 #include <utility>
 
-#include "interpreter.hpp"
+#include "convert.hpp"
 
 namespace millstream::python {
 
@@ -36,6 +37,27 @@ template <class T, class Make>
   new (static_cast<void*>(nb::inst_ptr<T>(made))) T(std::forward<Make>(make)());
   nb::inst_mark_ready(made);
   return made;
+}
+
+/// `__enter__` of T by `enter({self, object})`, which gives an object.
+template <class T, auto Enter>
+[[nodiscard]] nb::object enter_directly(call_arguments given) {
+  auto* const self = given.size() == 1 ? as<T>(given[0]) : nullptr;
+  if (self == nullptr) return {};
+  return Enter({self, given[0]});
+}
+
+/// `__exit__` of T by `leave(self, type, value, traceback)`, which gives a truth value or nothing.
+template <class T, auto Leave>
+[[nodiscard]] nb::object leave_directly(call_arguments given) {
+  auto* const self = given.size() == 4 ? as<T>(given[0]) : nullptr;
+  if (self == nullptr) return {};
+  if constexpr (std::is_void_v<decltype(Leave(*self, given[1], given[2], given[3]))>) {
+    Leave(*self, given[1], given[2], given[3]);
+    return nb::none();
+  } else {
+    return nb::bool_(Leave(*self, given[1], given[2], given[3]));
+  }
 }
 
 }  // namespace millstream::python

@@ -144,11 +144,8 @@ interpreter_lock::~interpreter_lock() {
   if (held_) PyGILState_Release(state_);
 }
 
-may_block::may_block() noexcept {
-  ++t_may_block;
-}
-may_block::~may_block() {
-  --t_may_block;
+int* may_block::sections_of_thread() noexcept {
+  return &t_may_block;
 }
 
 released_lock::released_lock() noexcept : token_(enter_wait()) {}

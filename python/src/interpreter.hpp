@@ -43,10 +43,14 @@ class interpreter_lock {
 /// the engine may let go of it while it waits. Outside of such a section the hooks do nothing.
 class may_block {
  public:
-  may_block() noexcept;
-  ~may_block();
+  may_block() noexcept : sections_(sections_of_thread()) { ++*sections_; }
+  ~may_block() { --*sections_; }
   may_block(const may_block&) = delete;
   may_block& operator=(const may_block&) = delete;
+
+ private:
+  [[nodiscard]] static int* sections_of_thread() noexcept;
+  int* sections_;  // how many this thread is in
 };
 
 /// Around calls that may block inside of the driver, where the engine cannot tell: lets go of the

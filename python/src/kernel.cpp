@@ -287,9 +287,9 @@ void fail(py_kernel& self, nb::handle value) {
   let_go(self);
 }
 
-nb::handle enter(nb::pointer_and_handle<py_kernel> self) {
+nb::object enter(nb::pointer_and_handle<py_kernel> self) {
   start(self.p->task);
-  return self.h;
+  return nb::borrow(self.h);
 }
 
 bool leave(py_kernel& self, nb::handle type, nb::handle value, nb::handle) {
@@ -345,17 +345,6 @@ nb::object launch_directly(call_arguments given) {
   if (given.size() > 5) what.shmem = given[5];
   launch(*self, what);
   return nb::none();
-}
-
-nb::object enter_directly(call_arguments given) {
-  auto* const self = given.size() == 1 ? as<py_kernel>(given[0]) : nullptr;
-  return self == nullptr ? nb::object() : nb::borrow(enter({self, given[0]}));
-}
-
-nb::object leave_directly(call_arguments given) {
-  auto* const self = given.size() == 4 ? as<py_kernel>(given[0]) : nullptr;
-  if (self == nullptr) return {};
-  return nb::bool_(leave(*self, given[1], given[2], given[3]));
 }
 
 nb::object get_arg_directly(call_arguments given) {
@@ -454,8 +443,8 @@ void bind_kernel(nb::module_& core) {
       "launched by us: one node each in a recorded context, without any capture.");
   bind_building(type);
   bind_running(type);
-  note_direct_call(type, "__enter__", &enter_directly);
-  note_direct_call(type, "__exit__", &leave_directly);
+  note_direct_call(type, "__enter__", &enter_directly<py_kernel, &enter>);
+  note_direct_call(type, "__exit__", &leave_directly<py_kernel, &leave>);
   note_direct_call(type, "launch", &launch_directly);
   note_direct_call(type, "get_arg", &get_arg_directly);
 }

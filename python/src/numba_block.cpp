@@ -11,6 +11,7 @@
 #include "bind.hpp"
 #include "convert.hpp"
 #include "data.hpp"
+#include "direct.hpp"
 #include "framework_block.hpp"
 
 namespace millstream::python {
@@ -86,6 +87,9 @@ void bind_block(nb::module_& core) {
            nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
                    "None"),
            "Ends the task.");
+  const nb::handle type = nb::type<numba_block>();
+  note_direct_call(type, "__enter__", &enter_directly<numba_block, &enter>);
+  note_direct_call(type, "__exit__", &leave_directly<numba_block, &leave>);
 }
 
 // --- kernels

@@ -111,9 +111,9 @@ void fail_task(py_task& self, nb::handle value) {
 
 namespace {
 
-nb::handle enter(nb::pointer_and_handle<py_task> self) {
+nb::object enter(nb::pointer_and_handle<py_task> self) {
   start(*self.p);
-  return self.h;
+  return nb::borrow(self.h);
 }
 
 bool leave(py_task& self, nb::handle type, nb::handle value, nb::handle) {
@@ -235,21 +235,15 @@ std::uintptr_t get_arg(py_task& self, nb::handle index) {
   return address;
 }
 
-nb::object enter_directly(call_arguments given) {
-  auto* const self = given.size() == 1 ? as<py_task>(given[0]) : nullptr;
-  return self == nullptr ? nb::object() : nb::borrow(enter({self, given[0]}));
-}
-
-nb::object leave_directly(call_arguments given) {
-  auto* const self = given.size() == 4 ? as<py_task>(given[0]) : nullptr;
-  if (self == nullptr) return {};
-  return nb::bool_(leave(*self, given[1], given[2], given[3]));
-}
-
 nb::object get_arg_directly(call_arguments given) {
   if (given.size() != 2 || given[1] == Py_None) return {};
   auto* const self = as<py_task>(given[0]);
   return self == nullptr ? nb::object() : nb::int_(get_arg(*self, given[1]));
+}
+
+nb::object stream_ptr_directly(call_arguments given) {
+  auto* const self = given.size() == 1 ? as<py_task>(given[0]) : nullptr;
+  return self == nullptr ? nb::object() : stream_ptr(*self);
 }
 
 std::string repr_of(const py_task& self) {
@@ -366,9 +360,10 @@ void bind_task(nb::module_& core) {
           "None unless all are memory of devices.")
       .def("__repr__", &repr_of);
   const nb::handle type = nb::type<py_task>();
-  note_direct_call(type, "__enter__", &enter_directly);
-  note_direct_call(type, "__exit__", &leave_directly);
+  note_direct_call(type, "__enter__", &enter_directly<py_task, &enter>);
+  note_direct_call(type, "__exit__", &leave_directly<py_task, &leave>);
   note_direct_call(type, "get_arg", &get_arg_directly);
+  note_direct_call(type, "stream_ptr", &stream_ptr_directly);
 }
 
 }  // namespace millstream::python

@@ -10,6 +10,7 @@
 
 #include "bind.hpp"
 #include "convert.hpp"
+#include "direct.hpp"
 #include "framework_block.hpp"
 
 namespace millstream::python {
@@ -244,6 +245,9 @@ void bind_block(nb::module_& core) {
            nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
                    "None"),
            "Takes the stream back and ends the task, whatever happens.");
+  const nb::handle type = nb::type<torch_block>();
+  note_direct_call(type, "__enter__", &enter_directly<torch_block, &enter>);
+  note_direct_call(type, "__exit__", &leave_directly<torch_block, &leave>);
 }
 
 }  // namespace

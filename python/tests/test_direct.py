@@ -16,6 +16,7 @@ import pytest
 
 METHODS = [
     (stf.context, "task"),
+    (stf.context, "submit"),
     (stf.context, "cuda_kernel"),
     (stf.logical_data, "read"),
     (stf.logical_data, "write"),
@@ -23,6 +24,7 @@ METHODS = [
     (stf.task, "__enter__"),
     (stf.task, "__exit__"),
     (stf.task, "get_arg"),
+    (stf.task, "stream_ptr"),
     (stf.cuda_kernel, "__enter__"),
     (stf.cuda_kernel, "__exit__"),
     (stf.cuda_kernel, "get_arg"),
