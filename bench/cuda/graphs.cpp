@@ -231,7 +231,8 @@ void measure_halves(const session& in, const std::string& how, std::size_t nodes
   in.into.add(std::move(run));
 }
 
-/// A word of host memory that a stream waits for, so that what is queued behind it begins at a call.
+/// A word of host memory that a stream waits for, so that what is queued behind it begins at a
+/// call.
 class starting_gate {
  public:
   explicit starting_gate(const gpu& on) : on_(on), word_(on, host_block::kind::pinned, 64) {}

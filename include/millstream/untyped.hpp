@@ -193,6 +193,7 @@ struct failure {
   std::string data;           ///< names of the data it was to write, "'a', 'b'"
   source_site site;
   std::uint64_t skipped = 0;  ///< tasks skipped because of it
+  bool captured = false;      ///< its body ran while a device's queue was recorded
 };
 
 /// Throws nothing for an empty list; else one error(task_failed) that has the first cause nested

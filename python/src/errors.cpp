@@ -118,6 +118,11 @@ std::string note_of(const failure& what) {
   }
   text += " failed";
   if (!what.data.empty()) text += "; it was to write " + what.data;
+  if (what.captured) {
+    text +=
+        "; its body ran while it was recorded: calls that cannot be recorded belong before the "
+        "recording, or into a context without use_graph";
+  }
   if (what.skipped > 0) {
     text += "; " + std::to_string(what.skipped) +
             (what.skipped == 1 ? " task was" : " tasks were") + " skipped because of it";

@@ -403,8 +403,9 @@ void context::publish(const lock& held, const plan& of, completion end) {
 
 failed_task* context::fail(const lock& held, const plan& of, std::exception_ptr cause, bool known) {
   count_failed();
-  failed_task* because =
-      failures_.add(std::move(cause), of.id, of.name(), of.written_names(), of.site, known);
+  failure what{std::move(cause), of.id, of.name(), of.written_names(), of.site};
+  what.captured = is_captured(of);
+  failed_task* because = failures_.add(std::move(what), known);
   poison_outputs(held, of, *because);
   return because;
 }

@@ -169,6 +169,10 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] bool is_recorded(const plan& of) const noexcept {
     return completion{of.lane, 0}.is_recorded();
   }
+  /// Whether its body runs while it is recorded, not when its turn comes.
+  [[nodiscard]] bool is_captured(const plan& of) noexcept {
+    return is_recorded(of) && of.exec != host_place && !on().has(backend::capability::runs_jobs);
+  }
   /// Where in the lanes that run a job with this end is. Takes the lock for a recorded one.
   [[nodiscard]] completion position_of(completion end) const;
   /// What the body of a recorded task holds is kept as long as it may be used.

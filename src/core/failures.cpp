@@ -13,6 +13,7 @@ std::string describe(const failure& what) {
   const std::string at = base::site_text(what.site);
   std::string text = base::cat(what.task, at.empty() ? "" : " (", at, at.empty() ? "" : ")",
                                " failed: ", text_of(what.cause));
+  if (what.captured) text += " [its body ran while it was recorded]";
   if (what.skipped > 0) {
     text += base::cat(" [", what.skipped, what.skipped == 1 ? " task" : " tasks",
                       " skipped because of it]");
@@ -29,22 +30,22 @@ std::vector<failure> to_failures(const std::vector<const failed_task*>& found) {
   made.reserve(found.size());
   for (const failed_task* each : found) {
     made.push_back({each->cause, each->task_id, each->task, each->data, each->site,
-                    each->skipped.load(std::memory_order_relaxed)});
+                    each->skipped.load(std::memory_order_relaxed), each->captured});
   }
   return made;
 }
 
 }  // namespace
 
-failed_task* failure_list::add(std::exception_ptr cause, std::uint64_t task_id, std::string task,
-                               std::string data, source_site site, bool known) {
+failed_task* failure_list::add(failure what, bool known) {
   const std::scoped_lock hold(mutex_);
   failed_task& added = all_.emplace_back();
-  added.cause = std::move(cause);
-  added.task_id = task_id;
-  added.task = std::move(task);
-  added.data = std::move(data);
-  added.site = site;
+  added.cause = std::move(what.cause);
+  added.task_id = what.task_id;
+  added.task = std::move(what.task);
+  added.data = std::move(what.data);
+  added.site = what.site;
+  added.captured = what.captured;
   added.handed_out = known;
   return &added;
 }

@@ -23,6 +23,7 @@ struct failed_task {
   std::string data;  ///< "'a', 'b'"
   source_site site;
   std::atomic<std::uint64_t> skipped{0};
+  bool captured = false;    ///< its body ran while a device's queue was recorded
   bool handed_out = false;  ///< guarded by the list's mutex
 };
 
@@ -31,8 +32,7 @@ class failure_list {
  public:
   /// The result stays valid as long as the list. `known` = the caller has the
   /// exception already, it is not handed out again.
-  failed_task* add(std::exception_ptr cause, std::uint64_t task_id, std::string task,
-                   std::string data, source_site site, bool known);
+  failed_task* add(failure what, bool known);
   [[nodiscard]] std::vector<failure> take(std::size_t most);
   /// The same for tasks of that range, and they may be handed out again.
   [[nodiscard]] std::vector<failure> look(task_range of) const;

@@ -260,7 +260,7 @@ void context::write_back_or_report(const lock& held, data& of) {
   } catch (const error& broken) {
     const error named(broken.code(),
                       base::cat("write-back of ", of.name(), " failed: ", broken.what()));
-    failures_.add(std::make_exception_ptr(named), ++last_task_, "write-back", of.name(), of.site,
+    failures_.add({std::make_exception_ptr(named), ++last_task_, "write-back", of.name(), of.site},
                   /*known=*/false);
   }
 }
@@ -465,8 +465,9 @@ void context::write_back_all(bool guarded) {
     } catch (const error& broken) {
       const error named(broken.code(),
                         base::cat("write-back of ", each->name(), " failed: ", broken.what()));
-      failures_.add(std::make_exception_ptr(named), ++last_task_, "write-back", each->name(),
-                    each->site, /*known=*/false);
+      failures_.add(
+          {std::make_exception_ptr(named), ++last_task_, "write-back", each->name(), each->site},
+          /*known=*/false);
     }
   }
 }

@@ -289,7 +289,8 @@ void context::lose_stage(const lock& held, const std::exception_ptr& cause, cons
   for (const data* each : all_data_) {
     if (is_lost_with_stage(*each)) names += base::cat(names.empty() ? "" : ", ", each->name());
   }
-  failed_task* const because = failures_.add(cause, last_task_, task, std::move(names), {}, known);
+  failed_task* const because =
+      failures_.add({cause, last_task_, task, std::move(names), {}}, known);
   for (data* each : all_data_) {
     if (is_lost_with_stage(*each)) each->poison.add(each->version, because);
     forget_lost_copies(*each);

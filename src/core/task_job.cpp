@@ -183,7 +183,7 @@ void task_job::fail(std::exception_ptr cause) noexcept {
     const context::lock held(in_->mutex());
     names = of.written_names();
   }
-  poison_outputs(*in_->failures().add(std::move(cause), id_, of.name(), std::move(names), site_,
+  poison_outputs(*in_->failures().add({std::move(cause), id_, of.name(), std::move(names), site_},
                                       /*known=*/false));
 }
 
@@ -191,7 +191,7 @@ void task_job::report_broken_contract(const std::string& names) {
   const plan of = as_plan();
   const error broken(errc::usage, base::cat(of.full_name(), " changed ", names,
                                             ", which it declared read; declare rw()"));
-  in_->failures().add(std::make_exception_ptr(broken), id_, of.name(), names, site_,
+  in_->failures().add({std::make_exception_ptr(broken), id_, of.name(), names, site_},
                       /*known=*/false);
 }
 

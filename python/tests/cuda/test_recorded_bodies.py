@@ -160,6 +160,18 @@ def test_a_body_that_raises_poisons_and_the_rest_goes_on(ctx, driver, x):
         ctx.wait(x)
 
 
+def test_the_error_of_a_submitted_body_says_that_it_was_recorded(ctx, x):
+    def refuse(_):
+        raise RuntimeError("not while a stream is captured")
+
+    ctx.submit(refuse, x.rw(), symbol="offender")
+    with pytest.raises(RuntimeError, match="not while a stream is captured") as caught:
+        ctx.wait(x)
+    (note,) = caught.value.__notes__
+    assert "'offender'" in note
+    assert "belong before the recording, or into a context without use_graph" in note
+
+
 def test_a_call_that_spoils_the_recording_is_told_a11(ctx, driver, x):
     other = ctx.logical_data(np.ones(COUNT))
     task = ctx.task(x.rw(), symbol="spoiler")

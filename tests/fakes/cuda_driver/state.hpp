@@ -137,7 +137,8 @@ struct graph_state {
   int user = nobody;                    // the thread that captures something into it now
   executable_graph instance = nullptr;  // the last one that was made
   node_list nodes;
-  std::vector<node_ptr> capture_ends;  // where the captures into it ended, in the order of the calls
+  std::vector<node_ptr>
+      capture_ends;  // where the captures into it ended, in the order of the calls
   std::vector<user_object_ptr> kept;
 };
 

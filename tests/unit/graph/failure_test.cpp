@@ -34,6 +34,7 @@ TEST(RecordedFailure, ABodyThatThrowsPoisonsWhatItWasToWrite) {
   const std::vector<failure> failures = on.take_failures();
   ASSERT_EQ(failures.size(), 1U);
   EXPECT_EQ(failures[0].skipped, 1U);
+  EXPECT_FALSE(failures[0].captured);  // it ran when its turn came
   EXPECT_EQ(x[0], 1);
   EXPECT_EQ(y[0], 3);
 }
