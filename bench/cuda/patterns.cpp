@@ -2,6 +2,7 @@
 // Tasks without a body in the dependence patterns of Task Bench: columns 0 .. width - 1, one task
 // per column and step, which writes its column's datum of this step and reads those of the step
 // before that its pattern names.
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <random>
@@ -82,9 +83,12 @@ constexpr std::array<named_pattern, 6> patterns{{
     {"random", random, 1.0},
 }};
 
-/// What each task reads, made before the clock runs.
-std::vector<std::array<column_list, width>> steps_of(pattern columns, std::size_t count) {
-  std::vector<std::array<column_list, width>> steps(count);
+/// What each task reads.
+using column_steps = std::vector<std::array<column_list, width>>;
+
+/// Made before the clock runs.
+column_steps steps_of(pattern columns, std::size_t count) {
+  column_steps steps(count);
   for (std::size_t step = 0; step < count; ++step) {
     for (std::size_t at = 0; at < width; ++at)
       steps[step][at] = columns(step + 1, at);
@@ -106,7 +110,74 @@ void submit_step(ms::context& ctx, const columns_data& from, const columns_data&
   }
 }
 
-double mean_reads(const std::vector<std::array<column_list, width>>& steps) {
+/// The same order by hand: column `at` is in stream `at % streams`, and in each step a stream waits
+/// once for each other one that has something it comes after: what it reads, and what has read the
+/// datum of two steps ago that it writes over.
+class hand_written_pattern {
+ public:
+  hand_written_pattern(const gpu& on, const column_steps& steps) : on_(on), waits_(steps.size()) {
+    for (std::size_t i = 0; i < streams; ++i) {
+      streams_[i] = on.make_stream();
+      ends_[i] = on.make_event();
+    }
+    for (std::size_t step = 0; step < steps.size(); ++step) {
+      for (std::size_t at = 0; at < width; ++at) {
+        for (const std::size_t column : steps[step][at]) {
+          add(step, at, column);
+          if (step + 1 < steps.size()) add(step + 1, column, at);
+        }
+      }
+    }
+  }
+  hand_written_pattern(const hand_written_pattern&) = delete;
+  hand_written_pattern& operator=(const hand_written_pattern&) = delete;
+  ~hand_written_pattern() {
+    for (const abi::stream each : streams_)
+      on_.destroy(each);
+    for (const abi::event each : ends_)
+      on_.destroy(each);
+  }
+  void submit() const {
+    for (const step_waits& waits : waits_) {
+      for (std::size_t from = 0; from < streams; ++from) {
+        if (is_waited_for(waits, from)) record(from);
+      }
+      for (std::size_t to = 0; to < streams; ++to) {
+        for (std::size_t from = 0; from < streams; ++from) {
+          if (waits[to][from]) wait(to, from);
+        }
+      }
+    }
+  }
+  void finish() const {
+    for (const abi::stream each : streams_)
+      on_.finish(each);
+  }
+
+ private:
+  static constexpr std::size_t streams = 4;
+  using step_waits = std::array<std::array<bool, streams>, streams>;
+
+  void add(std::size_t step, std::size_t at, std::size_t column) {
+    if (at % streams != column % streams) waits_[step][at % streams][column % streams] = true;
+  }
+  static bool is_waited_for(const step_waits& waits, std::size_t from) {
+    return std::any_of(waits.begin(), waits.end(), [from](const auto& of) { return of[from]; });
+  }
+  void record(std::size_t from) const {
+    on_.check(on_.call()->cuEventRecord(ends_[from], streams_[from]), "record");
+  }
+  void wait(std::size_t to, std::size_t from) const {
+    on_.check(on_.call()->cuStreamWaitEvent(streams_[to], ends_[from], abi::event_wait_flags::none),
+              "wait");
+  }
+  const gpu& on_;
+  std::vector<step_waits> waits_;
+  std::array<abi::stream, streams> streams_{};
+  std::array<abi::event, streams> ends_{};
+};
+
+double mean_reads(const column_steps& steps) {
   std::size_t reads = 0;
   for (const auto& step : steps) {
     for (const column_list& each : step)
@@ -132,13 +203,21 @@ void measure(const session& in, const named_pattern& what) {
     for (std::size_t at = 0; at < width; ++at)
       each.push_back(make_device_data(ctx));
   }
+  const hand_written_pattern twin(in.by_hand, steps);
+  const auto per_task = [&](double took) {
+    return took / static_cast<double>(steps.size() * width);
+  };
   for (std::size_t i = 0; i <= in.into.how().runs; ++i) {
-    const double took = us_of([&] {
+    const double hand = us_of([&] { twin.submit(); });
+    twin.finish();
+    const double mine = us_of([&] {
       for (std::size_t step = 0; step < steps.size(); ++step)
         submit_step(ctx, data[step % 2], data[(step + 1) % 2], steps[step]);
     });
     drain(ctx);
-    if (i > 0) measured.values.push_back(took / static_cast<double>(steps.size() * width));
+    if (i == 0) continue;
+    measured.by_hand.push_back(per_task(hand));
+    measured.values.push_back(per_task(mine));
   }
   in.into.add(std::move(measured));
 }
