@@ -361,7 +361,16 @@ class context : public std::enable_shared_from_this<context> {
   void write_back(data& of, bool guarded, bool recorded = false);
   void bring_home(data& shared, completion_set& before);
   void hold_until(data& of, lane_index on_lane);
-  void copy_out(lock& held, data& what, void* to);
+  /// The lane in which a datum is read out of that memory.
+  struct read_turn {
+    lane_index lane = no_lane;
+    place_index memory = host_place;
+  };
+  /// False if it only waited, unlocked: then the datum may be another one.
+  [[nodiscard]] bool copy_out(lock& held, data& what, void* to, read_turn& turn);
+  [[nodiscard]] lane_index read_lane(place_index memory, const completion_set& before);
+  /// Waits for those and all that is in the lane; false if there was nothing to wait for.
+  [[nodiscard]] bool await_turn(lock& held, lane_index on_lane, completion_set before);
   /// A pooled block of `place` for work on `user` that is part of the present stage, or not.
   [[nodiscard]] std::optional<memory_block> take_pooled(place_index place, std::size_t bytes,
                                                         place_index user, bool recorded = false);

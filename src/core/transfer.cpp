@@ -16,6 +16,12 @@
 namespace millstream::core {
 namespace {
 
+[[noreturn]] void refuse_wait_in_capture() {
+  throw error(errc::usage,
+              "waiting on the host is not possible while the caller's stream is being captured; "
+              "wait after the capture has ended");
+}
+
 /// Tells the listener when a queue comes by.
 class stamp_job final : public backend::job {
  public:
@@ -279,11 +285,7 @@ void context::wait_on_host(lock& held, const completion_set& asked, host_wait_te
   if (self.owner == this) {
     lanes_.note_done({self.position.lane, self.position.sequence - 1});
   }
-  if (lanes_.is_recorded() && !lanes_.are_done(what)) {
-    throw error(errc::usage,
-                "waiting on the host is not possible while the caller's stream is being "
-                "captured; wait after the capture has ended");
-  }
+  if (lanes_.is_recorded() && !lanes_.are_done(what)) refuse_wait_in_capture();
   base::small_vector<host_wait, 4> waits;
   std::vector<awaited_position> positions;
   for (const completion& each : what) {
@@ -413,24 +415,39 @@ void context::read_back(data& what, void* to) {
   plan of = plan_of_wait(dep, "wait");
   std::vector<std::shared_ptr<void>> dropped;
   lock held(mutex_);
+  read_turn turn;
   // The content first, then the copy: an interrupt finds nothing that still writes to `to`.
-  await_content(held, of);
-  if (what.bytes > 0) copy_out(held, what, to);
+  do {
+    await_content(held, of);
+  } while (what.bytes > 0 && !copy_out(held, what, to, turn));
   collect_retired(dropped);
   held.unlock();
 }
 
+lane_index context::read_lane(place_index memory, const completion_set& before) {
+  const place_index near = lane_place(memory);
+  return near == host_place ? lanes_.idle_host_lane() : copy_lane(near, before);
+}
+
 // Few bytes go through page-locked memory: a copy from a device to other memory is staged by other
-// threads, which takes longer than the copy.
-void context::copy_out(lock& held, data& what, void* to) {
+// threads, which takes longer than the copy. What goes to `to` is queued only where nothing is
+// before it: a wait for it might be refused, and `to` may go then while the copy is still to come.
+bool context::copy_out(lock& held, data& what, void* to, read_turn& turn) {
   constexpr std::size_t most_bounced_bytes = std::size_t{1} << 16U;
   const instance* source = source_of(what, host_place);
-  if (source == nullptr) return;
+  if (source == nullptr) return true;
+  if (lanes_.is_recorded()) refuse_wait_in_capture();
   const place_index memory = what.memory_of(source->place);
-  const lane_index on_lane = copy_lane(lane_place(memory), source->ready);
+  const bool bounces =
+      what.bytes <= most_bounced_bytes && memory != host_place && has_copies_by_pages();
+  if (turn.lane == no_lane || turn.memory != memory) {
+    turn = {read_lane(memory, source->ready), memory};
+  }
+  const lane_index on_lane = turn.lane;
+  if (!bounces && await_turn(held, on_lane, source->ready)) return false;
   lanes_.wait(on_lane, source->ready);
   memory_block bounce;
-  if (what.bytes <= most_bounced_bytes && memory != host_place && has_copies_by_pages()) {
+  if (bounces) {
     bounce = take_block(host_place, what.bytes, on_lane);
     lanes_.wait(on_lane, bounce.ready);
   }
@@ -445,9 +462,18 @@ void context::copy_out(lock& held, data& what, void* to) {
     pools_.give(host_place, std::move(bounce));
     throw;
   }
-  if (bounce.address == nullptr) return;
+  if (bounce.address == nullptr) return true;
   std::memcpy(to, bounce.address, what.bytes);
   pools_.give(host_place, std::move(bounce));
+  return true;
+}
+
+bool context::await_turn(lock& held, lane_index on_lane, completion_set before) {
+  before.add(lanes_.tail(on_lane));
+  lanes_.poll(before);
+  if (lanes_.are_done(before)) return false;
+  wait_on_host(held, before, self_wait);
+  return true;
 }
 
 memory_block context::take_block(place_index place, std::size_t bytes, lane_index order) {

@@ -263,6 +263,23 @@ TEST_F(CudaCaller, WaitingOnTheHostUnderARecordingIsRefusedWithoutSpoilingIt) {
   CALL(cuGraphDestroy, recorded);
 }
 
+TEST_F(CudaCaller, AReadThatIsRefusedUnderARecordingIsNotRecorded) {
+  CALL(cuStreamBeginCapture, stream_, abi::capture_mode::relaxed);
+  {
+    untyped_context ctx = open_here();
+    const untyped_data a = in_device(ctx, 0);  // there is nothing to wait for but the copy
+    std::vector<std::uint32_t> got(count);
+    EXPECT_EQ(thrown([&] { ctx.read_back(a, got.data()); }), errc::usage);
+    ctx.finish();
+  }
+  abi::graph recorded = nullptr;
+  CALL(cuStreamEndCapture, stream_, &recorded);
+  std::size_t nodes = 1;
+  CALL(cuGraphGetNodes, recorded, nullptr, &nodes);
+  EXPECT_EQ(nodes, 0U);
+  CALL(cuGraphDestroy, recorded);
+}
+
 TEST_F(CudaCaller, AContextAfterARecordingWorksAtOnce) {
   CALL(cuStreamBeginCapture, stream_, abi::capture_mode::relaxed);
   {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Open tasks across threads, and waits that could never end.
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <future>
@@ -172,6 +174,41 @@ TEST_P(InsideBodies, WaitForTheOwnOutputIsADeadlock) {
             errc::deadlock);
   EXPECT_EQ(content<int>(on_, x_), 1);
   on_.finalize();
+}
+
+// In turn the lane of a device is that of the body itself.
+TEST_P(InsideBodies, AReadThatIsRefusedWritesNothingLater) {
+  const untyped_data there = on_.make_data(sizeof(int));
+  run(on_, exec_place::device(0), {there.write()},
+      [](const body_call& call) { first<int>(call) = 5; });
+  EXPECT_EQ(content<int>(on_, there), 5);
+  std::vector<int> to(32, 9);
+  std::vector<int> expected(to.size(), 5);
+  const auto read_often = [&] {
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      const errc code = thrown([&] { on_.read_back(there, &to[i]); });
+      EXPECT_TRUE(code == errc::ok || code == errc::deadlock);
+      if (code == errc::deadlock) expected[i] = 9;
+    }
+  };
+  EXPECT_EQ(thrown_inside(on_, GetParam(), {}, read_often), errc::ok);
+  on_.finalize();
+  EXPECT_EQ(to, expected);
+  const auto refused = std::count(expected.begin(), expected.end(), 9);
+  EXPECT_EQ(refused > 0, GetParam() != exec_place::host());
+}
+
+TEST_P(InsideBodies, WhatIsInHostMemoryIsReadAtOnce) {
+  constexpr std::array<int, 4> b_as_read{2, 2, 2, 2};
+  std::vector<std::array<int, 4>> to(32);
+  const auto read_often = [&] {
+    for (auto& each : to)
+      on_.read_back(y_, each.data());
+  };
+  EXPECT_EQ(thrown_inside(on_, GetParam(), {}, read_often), errc::ok);
+  on_.finalize();
+  for (const auto& each : to)
+    EXPECT_EQ(each, b_as_read);
 }
 
 TEST_P(InsideBodies, StartThatWaitsForTheBodyIsADeadlock) {
