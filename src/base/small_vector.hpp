@@ -56,7 +56,7 @@ class small_vector {
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
-  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return Inline + extra_; }
   [[nodiscard]] T* data() noexcept { return data_; }
   [[nodiscard]] const T* data() const noexcept { return data_; }
   [[nodiscard]] T* begin() noexcept { return data_; }
@@ -81,7 +81,7 @@ class small_vector {
   void push_back(T&& value) { emplace_back(std::move(value)); }
   template <class... Args>
   T& emplace_back(Args&&... args) {
-    if (size_ == capacity_) return grow_and_add(std::forward<Args>(args)...);
+    if (size_ == capacity()) return grow_and_add(std::forward<Args>(args)...);
     T* added = std::construct_at(data_ + size_, std::forward<Args>(args)...);
     ++size_;
     return *added;
@@ -89,7 +89,7 @@ class small_vector {
   void append(std::span<const T> values) {
     // By doubling, so that appending again and again stays linear.
     const std::size_t needed = size_ + values.size();
-    if (needed > capacity_) reserve(std::max(needed, std::size_t{2} * capacity_));
+    if (needed > capacity()) reserve(std::max(needed, std::size_t{2} * capacity()));
     std::uninitialized_copy_n(values.data(), values.size(), data_ + size_);
     size_ = static_cast<std::uint32_t>(needed);
   }
@@ -119,7 +119,7 @@ class small_vector {
     size_ = static_cast<std::uint32_t>(count);
   }
   void reserve(std::size_t count) {
-    if (count > capacity_) move_to(allocate(count), count);
+    if (count > capacity()) move_to(allocate(count), count);
   }
 
  private:
@@ -127,10 +127,10 @@ class small_vector {
   [[nodiscard]] bool on_heap() noexcept { return data_ != inline_data(); }
   static T* allocate(std::size_t count) { return std::allocator<T>().allocate(count); }
 
+  // Out of the way of those that add, since it is rare.
   template <class... Args>
-  T& grow_and_add(Args&&... args) {
-    // The capacity is never below `Inline`; compilers that warn of empty blocks have to be told.
-    const std::size_t room = std::max<std::size_t>(capacity_, Inline) * 2;
+  [[gnu::cold, gnu::noinline]] T& grow_and_add(Args&&... args) {
+    const std::size_t room = capacity() * 2;
     T* fresh = allocate(room);
     // Made before the old elements move, because the arguments may refer to one of them.
     T* added = std::construct_at(fresh + size_, std::forward<Args>(args)...);
@@ -143,18 +143,18 @@ class small_vector {
     std::destroy_n(data_, size_);
     let_go();
     data_ = fresh;
-    capacity_ = static_cast<std::uint32_t>(room);
+    extra_ = static_cast<std::uint32_t>(room - Inline);
   }
   void let_go() noexcept {
-    if (on_heap()) std::allocator<T>().deallocate(data_, capacity_);
+    if (on_heap()) std::allocator<T>().deallocate(data_, capacity());
     data_ = inline_data();
-    capacity_ = Inline;
+    extra_ = 0;
   }
   /// Needs an empty vector without heap room; leaves `other` so.
   void take(small_vector& other) noexcept {
     if (other.on_heap()) {
       data_ = std::exchange(other.data_, other.inline_data());
-      capacity_ = std::exchange(other.capacity_, static_cast<std::uint32_t>(Inline));
+      extra_ = std::exchange(other.extra_, 0U);
     } else {
       std::uninitialized_move_n(other.data_, other.size_, data_);
       std::destroy_n(other.data_, other.size_);
@@ -164,7 +164,7 @@ class small_vector {
 
   T* data_ = inline_data();
   std::uint32_t size_ = 0;
-  std::uint32_t capacity_ = Inline;
+  std::uint32_t extra_ = 0;  // room beyond `Inline`, so that an empty one begins with zeros
   alignas(T) std::byte storage_[Inline * sizeof(T)];
 };
 
