@@ -45,12 +45,9 @@ class machine {
     return static_cast<int>(memory_home::host);
   }
 
-  /// Whether a device failed for good. Its calls answer `device_lost` from then on, with the text
-  /// that `loss` gives. Asked for each task.
-  [[nodiscard]] bool is_lost() const noexcept {
-    return lost_ != nullptr && lost_->load(std::memory_order_acquire);
-  }
-  [[nodiscard]] bool can_be_lost() const noexcept { return lost_ != nullptr; }
+  /// Says whether a device failed for good; null where none can. Its calls answer `device_lost`
+  /// from then on, with the text that `loss` gives. Looked at for each task.
+  [[nodiscard]] const std::atomic<bool>* loss_flag() const noexcept { return lost_; }
   [[nodiscard]] virtual status loss() noexcept { return {}; }
 
   /// Makes a range of the user's host memory fast to copy from and to, where the machine needs

@@ -3,22 +3,19 @@
 
 #include <pthread.h>
 
-#include <atomic>
-
 namespace millstream::base {
-namespace {
 
-std::atomic<bool> forked{false};
-
-}  // namespace
+// Nothing is taken back.
+constinit std::atomic<std::uint8_t> detail::process_end{0};
 
 void note_machine_opened() noexcept {
-  [[maybe_unused]] static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { forked.store(true, std::memory_order_relaxed); });
+  [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, [] {
+    detail::process_end.fetch_or(detail::forked_bit, std::memory_order_relaxed);
+  });
 }
 
-bool forked_child() noexcept {
-  return forked.load(std::memory_order_relaxed);
+void mark_shut_down() noexcept {
+  detail::process_end.fetch_or(detail::shut_down_bit);
 }
 
 }  // namespace millstream::base

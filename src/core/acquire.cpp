@@ -223,8 +223,8 @@ void context::record_before_overtaking(const plan& of) {
   }
 }
 
-void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
-  if (is_to_be_recorded(of, in_caller)) {
+void context::acquire(plan& of, completion_set* in_caller) {
+  if (is_to_be_recorded(of, in_caller != nullptr)) {
     acquire_recorded(of);
     return;
   }
@@ -237,18 +237,18 @@ void context::acquire(plan& of, bool in_caller, completion_set& to_wait_for) {
   }
   of.lane = lanes_.choose(of.exec, before);
   record_before_overtaking(of);
-  if (!in_caller || misses) lanes_.wait(of.lane, before);
+  if (in_caller == nullptr || misses) lanes_.wait(of.lane, before);
   if (misses || !of.shared.empty()) {
     allocate_missing(of);
     // What others have in common with the inputs comes to the user's buffer first.
     copy_inputs(of, /*shared=*/true);
     copy_inputs(of, /*shared=*/false);
   }
-  if (in_caller) {
-    to_wait_for = before;
-    add_caller(to_wait_for);
+  if (in_caller != nullptr) {
+    *in_caller = before;
+    add_caller(*in_caller);
     if (misses) {
-      to_wait_for.add(lanes_.tail(of.lane));
+      in_caller->add(lanes_.tail(of.lane));
       note_host_end(of.lane);
     }
   }
@@ -264,23 +264,22 @@ void context::add_caller(completion_set& before) {
   note_host_end(idle);
 }
 
-void context::start_once(lock& held, plan& of, bool in_caller, completion_set& to_wait_for) {
+void context::start_once(lock& held, plan& of, completion_set* in_caller) {
   if (!is_live() || (has_owners_ && lock_pages_of(held, of) && !is_live())) {
     refuse_not_live(held, of.call());
   }
   do {
     if (open_count_ > 0) wait_for_open_tasks(held, of);
-  } while (
-      (has_sharing_ && add_shared(of)) || break_stage(held, of, in_caller) ||
-      (is_to_be_recorded(of, in_caller) && !records_body_only(of) && await_recorder(held, of)));
+  } while ((has_sharing_ && add_shared(of)) ||
+           (lanes_.recording() != nullptr && wait_for_stage(held, of, in_caller != nullptr)));
   check_contents(of);
   if (of.id == 0) {
     of.id = ++last_task_;
-    ++counts_.tasks;
+    ++task_count_;
   }
   if (failed_task* because = poisoned_input(of)) throw poisoned_start{because};
   try {
-    acquire(of, in_caller, to_wait_for);
+    acquire(of, in_caller);
   } catch (const error& broken) {
     if (is_lost()) {
       detach(of);
@@ -299,11 +298,11 @@ void context::start_once(lock& held, plan& of, bool in_caller, completion_set& t
   }
 }
 
-void context::start(lock& held, plan& of, bool in_caller, completion_set& to_wait_for) {
+void context::start(lock& held, plan& of, completion_set* in_caller) {
   for (bool reclaimed = false;;) {
     const std::uint64_t ends = on().host_end_count();
     try {
-      start_once(held, of, in_caller, to_wait_for);
+      start_once(held, of, in_caller);
       return;
     } catch (const no_room& lack) {
       if (std::exchange(reclaimed, true)) give_up_for_room(held, of, lack);
@@ -380,7 +379,7 @@ std::string context::memory_report(const no_room& lack) const {
 
 void context::publish(const lock& held, const plan& of, completion end) {
   (void)held;
-  if (can_be_lost_ && of.exec >= 0 && !end.is_past()) recent_.note(of, end);
+  if (lost_ != nullptr && of.exec >= 0 && !end.is_past()) recent_.note(of, end);
   for (const access& each : of.accesses) {
     data& what = *each.what;
     if (!writes(each.mode)) {

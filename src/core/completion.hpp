@@ -65,7 +65,7 @@ class completion_set {
   [[nodiscard]] const completion* end() const noexcept { return held_.end(); }
 
  private:
-  void add_recorded(completion what) {
+  [[gnu::noinline]] void add_recorded(completion what) {
     if (!held_.empty() && held_.back().lane == what.lane) {
       held_.back().sequence = std::max(held_.back().sequence, what.sequence);
     } else {

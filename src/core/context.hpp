@@ -18,6 +18,7 @@
 
 #include <millstream/untyped.hpp>
 
+#include "base/cache_line.hpp"
 #include "core/data.hpp"
 #include "core/failures.hpp"
 #include "core/lanes.hpp"
@@ -78,7 +79,7 @@ struct derivation {
 /// locks of failures, poison records, the machine's queue pools and the
 /// backend's queues; no driver call that can block, no user code, no
 /// interpreter lock. Functions that take `held` are called with it.
-class context : public std::enable_shared_from_this<context> {
+class alignas(base::cache_line) context : public std::enable_shared_from_this<context> {
  public:
   using lock = std::unique_lock<std::mutex>;
 
@@ -118,7 +119,7 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] context_stats stats() const;
   [[nodiscard]] failure_list& failures() noexcept { return failures_; }
   [[nodiscard]] const context_options& options() const noexcept { return options_; }
-  [[nodiscard]] machine& on() noexcept { return *options_.on.state(); }
+  [[nodiscard]] machine& on() const noexcept { return *on_; }
 
   [[nodiscard]] std::mutex& mutex() const noexcept { return mutex_; }
   [[nodiscard]] lane_set& lanes(const lock&) noexcept { return lanes_; }
@@ -126,13 +127,12 @@ class context : public std::enable_shared_from_this<context> {
   // For open_task: the halves of a task, and for task_job: what is left when a
   // body has run.
 
-  /// Waits until no open task is in the way, checks, makes the data ready.
-  /// Returns what the caller must wait for on the host before it touches them
-  /// (`to_wait_for`), empty where the lane waits. Throws poisoned_start if an
-  /// input is known to be poisoned; then, as for a broken rule, nothing has
-  /// changed. If memory or the machine fails, the outputs are poisoned and the
-  /// exception names the task.
-  void start(lock& held, plan& of, bool in_caller, completion_set& to_wait_for);
+  /// Waits until no open task is in the way, checks, makes the data ready. A caller that is to
+  /// touch them itself gets in `in_caller` what it must wait for on the host before it does; null =
+  /// the lane waits. Throws poisoned_start if an input is known to be poisoned; then, as for a
+  /// broken rule, nothing has changed. If memory or the machine fails, the outputs are poisoned and
+  /// the exception names the task.
+  void start(lock& held, plan& of, completion_set* in_caller);
   /// The body of a started task begins in this thread: others that need its data wait for it, and
   /// where it issues work by itself and is recorded, that becomes nodes from now on. Throws as
   /// `start` if memory or the machine fails.
@@ -152,7 +152,14 @@ class context : public std::enable_shared_from_this<context> {
   }
   /// The body has ended, and with it its work if that was done by the caller's thread: publishes
   /// its end, or its failure.
-  void end(lock& held, open_body& body, bool in_caller, body_failure own);
+  void end(lock& held, open_body& body, const plan& of, bool in_caller, body_failure&& own) {
+    if (own.why || listener() != nullptr || is_recorded(of)) {
+      end_with(held, body, in_caller, std::move(own));
+    } else {
+      publish(held, of, in_caller ? completion{} : lanes_.advance(of.lane));
+      remove_open(held, body);
+    }
+  }
   /// Before something is recorded that is no body: blocks while a body of another thread is
   /// captured into the same graph. True if it blocked. Unlocks meanwhile. Throws as
   /// wait_for_open_tasks.
@@ -221,7 +228,7 @@ class context : public std::enable_shared_from_this<context> {
   /// What its body is called with. `queue`: the number of its lane's queue.
   [[nodiscard]] body_call call_of(const plan& of, std::span<void* const> pointers,
                                   std::uint64_t queue) const noexcept;
-  [[nodiscard]] trace_listener* listener() const noexcept { return options_.listener.get(); }
+  [[nodiscard]] trace_listener* listener() const noexcept { return listener_; }
 
  private:
   /// given: what the context has belongs to a graph.
@@ -236,6 +243,7 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] bool is_live() const noexcept { return phase_ == phase::live && !is_lost(); }
 
   // open_body.cpp
+  void end_with(lock& held, open_body& body, bool in_caller, body_failure&& own);
   void wait_for_open_tasks(lock& held, const plan& of);
   void await_open_change(lock& held, const std::vector<std::thread::id>& threads,
                          const std::string& text, const char* call);
@@ -245,7 +253,7 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] static bool copies_in(const access& of) noexcept;
   [[noreturn]] static void throw_no_room(const access& of, backend::status why);
   void check_contents(plan& of) const;
-  void acquire(plan& of, bool in_caller, completion_set& to_wait_for);
+  void acquire(plan& of, completion_set* in_caller);
   [[nodiscard]] bool attach_instances(plan& of, completion_set& before);
   void collect(const access& of, completion_set& before) const;
   void collect(const access& of, const instance* at, completion_set& before) const;
@@ -257,7 +265,7 @@ class context : public std::enable_shared_from_this<context> {
   void copy_inputs(plan& of, bool shared);
   void copy_in(const access& of, lane_index on, std::uint64_t task_id);
   void apply_writes(plan& of);
-  void start_once(lock& held, plan& of, bool in_caller, completion_set& to_wait_for);
+  void start_once(lock& held, plan& of, completion_set* in_caller);
   void add_caller(completion_set& before);
   void reclaim(lock& held, place_index place);
   [[noreturn]] void give_up_for_room(const lock& held, const plan& of, const no_room& lack);
@@ -304,9 +312,15 @@ class context : public std::enable_shared_from_this<context> {
   /// Whether nothing in the present stage uses the datum.
   [[nodiscard]] bool is_launched(const data& what) const noexcept;
   /// Whether the task becomes a part of a recording.
-  [[nodiscard]] bool is_to_be_recorded(const plan& of, bool in_caller) const noexcept;
-  /// Closes the stage for a task that does not, if it uses what the stage does.
-  bool break_stage(lock& held, const plan& of, bool in_caller);
+  [[nodiscard]] bool is_to_be_recorded(const plan& of, bool in_caller) const noexcept {
+    return lanes_.recording() != nullptr && !in_caller &&
+           (of.exec != host_place || on().has(backend::capability::runs_jobs));
+  }
+  /// In a recorded context, whether the stage was in the way of the task; unlocks meanwhile, if so.
+  [[nodiscard]] bool wait_for_stage(lock& held, const plan& of, bool in_caller);
+  /// Closes the stage for a task that does not become a part of it, if that uses what the stage
+  /// does.
+  [[nodiscard]] bool break_stage(lock& held, const plan& of);
   /// Whether nothing but what its body issues is recorded for the task.
   [[nodiscard]] bool records_body_only(const plan& of) const noexcept;
   [[nodiscard]] unrecorded lose_body(const lock& held, const plan& of, const error& broken,
@@ -398,7 +412,9 @@ class context : public std::enable_shared_from_this<context> {
   void await_unlocked_pages();
 
   // loss.cpp
-  [[nodiscard]] bool is_lost() const noexcept { return options_.on.state()->driver().is_lost(); }
+  [[nodiscard]] bool is_lost() const noexcept {
+    return lost_ != nullptr && lost_->load(std::memory_order_acquire);
+  }
   /// Says what the driver did and which tasks it may be about; the same text each time.
   [[nodiscard]] error loss_error(const lock& held);
   void abandon_content(data& of, std::vector<std::shared_ptr<void>>& dropped);
@@ -428,25 +444,30 @@ class context : public std::enable_shared_from_this<context> {
   [[nodiscard]] place_index simulated_home(const void* block);
   data* add_data(std::unique_ptr<data> fresh, std::string_view symbol, source_site site);
 
-  context_options options_;
+  // As in `lane`: what every task looks at comes first, on as few lines as hold it.
   mutable std::mutex mutex_;  // guards all below but atomics
-  // As in `data`: what every task looks at comes first.
+  machine* const on_;         // that of the options
+
+  trace_listener* const listener_;       // the same, or null
+  const std::atomic<bool>* const lost_;  // whether a device failed; null where none can
   phase phase_ = phase::live;
   bool forks_ = true;         // the latest observation of data::forks, for new data
   bool has_sharing_ = false;  // data with bytes in common were registered
   bool has_owners_ = false;   // data with owners of their buffers were registered
   bool has_locked_pages_ = false;
-  const bool can_be_lost_ = on().driver().can_be_lost();
   std::uint64_t last_task_ = 0;
-  std::uint64_t last_data_ = 0;
+  std::uint64_t task_count_ = 0;
   std::size_t open_count_ = 0;
   std::size_t open_in_bodies_ = 0;                 // of these
   std::atomic<std::uint64_t> open_generation_{0};  // changed under the mutex
-  std::size_t open_waiters_ = 0;                   // threads that wait for that
-  context_stats counts_;
-  completion_set before_;  // of the task that is being acquired
+
+  std::size_t open_waiters_ = 0;  // threads that wait for that
+  completion_set before_;         // of the task that is being acquired
   lane_set lanes_;
-  recent_tasks recent_;  // where the device can be lost
+  recent_tasks recent_;   // where the device can be lost
+  context_stats counts_;  // but for what is counted elsewhere
+  context_options options_;
+  std::uint64_t last_data_ = 0;
   std::condition_variable open_changed_;
   memory_pools pools_;
   range_registry ranges_;

@@ -49,7 +49,7 @@ void poison_record::forget_later() {
 }
 
 data::data(std::shared_ptr<context> in, std::uint64_t number, std::size_t size)
-    : owner(std::move(in)), id(number), bytes(size) {}
+    : owner(std::move(in)), bytes(size), id(number) {}
 
 data::~data() {
   owner->forget(*this);

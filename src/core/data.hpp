@@ -72,45 +72,48 @@ class poison_record {
 /// go; `references` keep the object itself, one for all handles together, one
 /// for each task in flight.
 class data {
+  // What every task looks at lies together, on few lines of the cache, which the driver empties
+  // between two tasks.
+
+  std::atomic<std::uint32_t> handles_{1};
+  std::atomic<std::uint32_t> references_{1};
+
  public:
   data(std::shared_ptr<context> in, std::uint64_t id, std::size_t bytes);
   ~data();
   data(const data&) = delete;
   data& operator=(const data&) = delete;
 
-  // What every task looks at comes first, so that it lies on few lines of the cache, which the
-  // driver empties between two tasks.
-
   const std::shared_ptr<context> owner;
-  const std::uint64_t id;
   const std::size_t bytes;
   place_set valid;                // places of the valid instances
   bool token = false;             // fixed at creation
   bool registered = false;        // fixed at creation: instances[0] is the user's buffer
   bool readonly = false;          // fixed at creation
   bool listed = false;            // fixed before anybody else sees it: in the context's list
-  place_index home = host_place;  // of registered data: where the buffer is; fixed at creation
   bool let_go = false;            // the last handle is gone, or the context was finished
   bool pages_asked = false;       // whether page-locking the buffer was tried: see pages.cpp
+  place_index home = host_place;  // of registered data: where the buffer is; fixed at creation
 
   // Order.
-  std::uint32_t settled_at = 0;  // the stage that completions below are of, at the earliest
-  completion writer;             // the last write
-  completion_set readers;        // every use since, outgoing copies included
-  std::uint64_t version = 0;
   bool written = false;
-  bool forks = true;               // its versions were read from several lanes: see acquire.cpp
-  lane_index read_from = no_lane;  // since the last write
+  bool forks = true;  // its versions were read from several lanes: see acquire.cpp
   bool read_from_many = false;
+  lane_index read_from = no_lane;  // since the last write
+  std::uint64_t version = 0;
+  completion writer;             // the last write
+  std::uint32_t settled_at = 0;  // the stage that completions here are of, at the earliest
+  completion_set readers;        // every use since the last write, outgoing copies included
 
   // Tasks between start and end that use it.
   base::small_vector<open_body*, 2> open;
 
+  poison_record poison;  // has its own lock
+
   // Coherence, with `valid`.
   base::small_vector<instance, 2> instances;
 
-  poison_record poison;  // has its own lock
-
+  const std::uint64_t id;
   source_site site;  // fixed at creation
   strided area;      // of registered data: the user's buffer; fixed at creation
   std::string symbol;
@@ -151,10 +154,6 @@ class data {
   void add_reference() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   /// Deletes the object with the last one; call it without any lock.
   void drop_reference() noexcept;
-
- private:
-  std::atomic<std::uint32_t> handles_{1};
-  std::atomic<std::uint32_t> references_{1};
 };
 
 }  // namespace millstream::core

@@ -282,9 +282,8 @@ void context::add_graph(const task_spec& what, const added_graph& given) {
   {
     lock held(mutex_);
     check_live(held, of.call());
-    completion_set none;
     try {
-      start(held, of, /*in_caller=*/false, none);
+      start(held, of, /*in_caller=*/nullptr);
       report(of);
       issue_graph(held, of, native.get(), given.ours);
     } catch (const poisoned_start& known) {

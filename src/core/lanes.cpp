@@ -108,6 +108,7 @@ lane_index lane_set::open(place_index place) {
   if (!lease) check(lease.take_status());
   auto opened = std::make_unique<lane>();
   opened->lease = std::move(lease.value());
+  opened->number = opened->lease.queue->handle();
   opened->place = place;
   lanes_.push_back(std::move(opened));
   const auto fresh = static_cast<lane_index>(lanes_.size() - 1);
@@ -134,6 +135,7 @@ void lane_set::adopt_caller(std::uint64_t stream) {
   if (!mark) check(mark.take_status());
   auto caller = std::make_unique<lane>();
   caller->lease = {std::move(adopted.queue), std::move(mark.value()), false, false};
+  caller->number = caller->lease.queue->handle();
   caller->place = adopted.place;
   caller->foreign = true;
   lanes_.push_back(std::move(caller));

@@ -9,6 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/cache_line.hpp"
+#include "base/small_vector.hpp"
 #include "core/completion.hpp"
 #include "core/machine.hpp"
 #include "core/recorder.hpp"
@@ -18,24 +20,29 @@ namespace millstream::core {
 /// One leased queue. `clock[p]` is the highest sequence of lane p that work
 /// queued here from now on comes after; it is merged transitively at each wait,
 /// so that a wait that is implied is not made.
-struct lane {
-  leased_queue lease;
-  place_index place = host_place;
-  std::uint64_t tail = 0;  // sequence of the operation queued last
-  std::uint64_t done = 0;  // known to have ended
+struct alignas(base::cache_line) lane {
+  // What every task looks at fills one line of the cache, which the driver empties between two
+  // tasks.
+
+  std::uint64_t number = 0;  // of its queue
+  std::uint64_t tail = 0;    // sequence of the operation queued last
+  std::uint64_t done = 0;    // known to have ended
   /// The job that ended last; set by the job itself, without the lock.
   std::atomic<std::uint64_t> finished{0};
   /// Of a host lane: the operation of those noted (lane_set::mark_host_end) that ended last, moves
   /// included; set when device queues that wait for it have been let go, too.
   std::atomic<std::uint64_t> settled{0};
-  std::uint64_t last_job = 0;   // of a host lane: sequence of what is noted when it has ended
-  std::uint64_t last_move = 0;  // of a host lane: of the last copy from or to a device
-  std::uint64_t recorded = 0;   // what the mark covers
+  std::uint64_t last_job = 0;  // of a host lane: sequence of what is noted when it has ended
+  std::uint64_t recorded = 0;  // what the mark covers
+  std::uint32_t open = 0;      // tasks that are open in it
+  place_index place = host_place;
+  bool foreign = false;  // on a stream of the user's; never leased to others
+  bool parked = false;   // told to wait for a host function: see lane_set::choose
+
   std::vector<std::uint64_t> clock;
   std::vector<std::uint64_t> recorded_clock;  // the clock when the mark was set
-  bool foreign = false;                       // on a stream of the user's; never leased to others
-  bool parked = false;     // told to wait for a host function: see lane_set::choose
-  std::uint32_t open = 0;  // tasks that are open in it
+  leased_queue lease;
+  std::uint64_t last_move = 0;  // of a host lane: of the last copy from or to a device
 };
 
 /// Thrown by `choose` when a queue of a device would have to wait for a host
@@ -74,6 +81,11 @@ class lane_set {
   [[nodiscard]] std::size_t size() const noexcept { return lanes_.size(); }
   [[nodiscard]] backend::queue& queue(lane_index index) noexcept {
     return is_recorded_lane(index) ? recorder_->queue(index) : *lanes_[index]->lease.queue;
+  }
+
+  /// Its number, which is no call of the driver for a lane that is not recorded.
+  [[nodiscard]] std::uint64_t queue_number(lane_index index) noexcept {
+    return is_recorded_lane(index) ? recorder_->queue(index).handle() : lanes_[index]->number;
   }
 
   /// The lane for work on `place` that comes after `before`: the one whose tail
@@ -236,11 +248,12 @@ class lane_set {
   void wait_recorded(lane_index waiter, completion what);
   void end_stage(completion launched);
 
-  machine& machine_;
-  std::unique_ptr<recorder> recorder_;
-  std::vector<std::unique_ptr<lane>> lanes_;
+  // As in `lane`: what every task looks at comes first.
   std::vector<lane_index> noted_;  // host lanes whose ends were ever noted: see mark_host_end
   std::size_t parked_ = 0;
+  machine& machine_;
+  std::unique_ptr<recorder> recorder_;
+  base::small_vector<std::unique_ptr<lane>, 8> lanes_;
   lane_counts counts_;
   std::vector<place_pool> pools_;
   lane_index launch_lane_ = no_lane;       // where stages are launched, one after the other

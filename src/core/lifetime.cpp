@@ -58,12 +58,15 @@ class owner_job final : public backend::job {
 }  // namespace
 
 context::context(context_options options)
-    : options_(std::move(options)),
-      lanes_(*options_.on.state()),
-      pools_(*options_.on.state(), lanes_) {
+    : on_(options.on.state().get()),
+      listener_(options.listener.get()),
+      lost_(on_->driver().loss_flag()),
+      lanes_(*on_),
+      options_(std::move(options)),
+      pools_(*on_, lanes_) {
   if (options_.use_graph) {
     if (!options_.resources) options_.resources.emplace();
-    lanes_.record_with(make_recorder(*options_.on.state(), options_.resources->state()));
+    lanes_.record_with(make_recorder(*on_, options_.resources->state()));
   }
   if (options_.stream) lanes_.adopt_caller(*options_.stream);
   const std::scoped_lock hold(open_contexts().mutex);
@@ -523,6 +526,7 @@ void context::count_lanes() {
 context_stats context::stats() const {
   const lock held(mutex_);
   context_stats now = counts_;
+  now.tasks = task_count_;
   if (phase_ != phase::finished) {
     now.queues = lanes_.size();
     now.records = lanes_.counts().records;
@@ -583,7 +587,7 @@ namespace millstream::inline v1 {
 
 void shut_down(unsigned limit_ms) noexcept {
   using clock = std::chrono::steady_clock;
-  core::mark_shut_down();
+  base::mark_shut_down();
   core::hurry_notices();
   core::drain_retired();
   const auto limit = clock::now() + std::chrono::milliseconds(limit_ms);

@@ -14,9 +14,6 @@
 namespace millstream::core {
 namespace {
 
-// Set at the end of the interpreter; never cleared.
-std::atomic<bool> g_shut_down{false};
-
 struct open_entry {
   machine_options options;
   std::shared_ptr<machine> opened;
@@ -38,6 +35,7 @@ registry& machines() {
 machine::machine(std::unique_ptr<backend::machine> driver)
     : driver_(std::move(driver)),
       bits_(driver_->capabilities()),
+      has_one_device_(driver_->device_count() == 1),
       idle_(static_cast<std::size_t>(driver_->device_count()) + 1),
       hand_over_(idle_.size()) {}
 
@@ -207,23 +205,14 @@ std::vector<std::shared_ptr<machine>> open_machines() {
   return all;
 }
 
-void check_process() {
+void refuse_process() {
   if (base::forked_child()) {
     throw error(errc::unavailable,
                 "millstream cannot be used in a child "
                 "process forked after a machine was opened; "
                 "start the child with the 'spawn' method");
   }
-  if (is_shut_down()) {
-    throw error(errc::unavailable, "millstream was shut down; the interpreter is ending");
-  }
-}
-
-void mark_shut_down() noexcept {
-  g_shut_down.store(true);
-}
-bool is_shut_down() noexcept {
-  return g_shut_down.load(std::memory_order_relaxed);
+  throw error(errc::unavailable, "millstream was shut down; the interpreter is ending");
 }
 
 }  // namespace millstream::core
@@ -250,7 +239,7 @@ std::vector<std::string> machine::capabilities() const {
 }
 
 int machine::current_device() const noexcept {
-  return state_->driver().current_device();
+  return state_->current_device();
 }
 
 data_place machine::home_of(const void* address) const {

@@ -15,6 +15,7 @@
 #include <millstream/machine.hpp>
 
 #include "backend/machine.hpp"
+#include "base/fork_guard.hpp"
 #include "core/place.hpp"
 
 namespace millstream::core {
@@ -59,6 +60,10 @@ class machine {
   [[nodiscard]] const std::string& name() const noexcept { return driver_->name(); }
   [[nodiscard]] bool has(backend::capability bit) const noexcept { return bits_.has(bit); }
   [[nodiscard]] backend::capability_set capabilities() const noexcept { return bits_; }
+  /// As backend::machine::current_device. A machine of one device asks nobody.
+  [[nodiscard]] int current_device() noexcept {
+    return has_one_device_ ? 0 : driver_->current_device();
+  }
   [[nodiscard]] backend::device& at(place_index place) noexcept {
     return place >= 0 ? driver_->at(place) : driver_->host();
   }
@@ -97,15 +102,17 @@ class machine {
     return idle_[static_cast<std::size_t>(place + 1)];
   }
 
+  // What each task looks at comes first.
   std::unique_ptr<backend::machine> driver_;
-  backend::capability_set bits_;
+  const backend::capability_set bits_;
+  const bool has_one_device_;
+  std::atomic<std::uint64_t> host_ends_{0};
   mutable std::mutex mutex_;  // guards all below; innermost: no other lock is taken under it
   std::vector<std::vector<leased_queue>> idle_;  // by place + 1
   std::vector<std::unique_ptr<backend::event>> events_;
   std::vector<std::optional<leased_queue>> hand_over_;  // by place + 1
   std::vector<std::uint64_t> handles_;
   std::atomic<int> parked_{0};
-  std::atomic<std::uint64_t> host_ends_{0};
   std::condition_variable host_ended_;
 };
 
@@ -130,8 +137,9 @@ class held_leases {
 [[nodiscard]] std::vector<std::shared_ptr<machine>> open_machines();
 
 /// Throws error(unavailable) in a forked child and after `shut_down`.
-void check_process();
-void mark_shut_down() noexcept;
-[[nodiscard]] bool is_shut_down() noexcept;
+[[noreturn]] void refuse_process();
+inline void check_process() {
+  if (!base::is_usable()) refuse_process();
+}
 
 }  // namespace millstream::core

@@ -86,7 +86,7 @@ class notifier {
   }
 
   static bool has_ended(pending_notice& what, std::exception_ptr& broken) noexcept {
-    if (is_shut_down()) {
+    if (base::is_shut_down()) {
       broken = made(errc::unavailable, "millstream was shut down; the interpreter is ending");
       return true;
     }

@@ -40,7 +40,7 @@ void start_notifier();
 void add_notice(pending_notice&& next);
 /// Whether the caller is the thread that tells, in a listener.
 [[nodiscard]] bool is_notifier_thread() noexcept;
-/// After `mark_shut_down`: those left are told so.
+/// After `base::mark_shut_down`: those left are told so.
 void hurry_notices() noexcept;
 /// Whether none is left.
 [[nodiscard]] bool are_notices_told() noexcept;

@@ -76,21 +76,25 @@ void context::await_open_change(lock& held, const std::vector<std::thread::id>& 
 }
 
 void context::begin(const lock& held, open_body& body) {
-  if (is_recorded(body.started())) begin_recorded_body(held, body.started());
-  body.begin(/*inside=*/current_job().owner == this);
-  for (const access& each : body.started().accesses)
+  const plan& of = body.started();
+  const bool recorded = is_recorded(of);
+  if (recorded) begin_recorded_body(held, of);
+  const bool inside = current_job().owner == this;
+  body.begin(inside);
+  for (const access& each : of.accesses)
     each.what->open.push_back(&body);
-  if (is_recorded(body.started())) {
+  if (recorded) {
     open_recorded_.push_back(&body);
   } else {
-    ++lanes_.at(body.started().lane).open;
+    ++lanes_.at(of.lane).open;
   }
   ++open_count_;
-  if (body.is_in_body()) ++open_in_bodies_;
-  report(body.started());
+  if (inside) ++open_in_bodies_;
+  report(of);
 }
 
-void context::end(lock& held, open_body& body, bool in_caller, body_failure own) {
+// A failure, a listener or a recording.
+void context::end_with(lock& held, open_body& body, bool in_caller, body_failure&& own) {
   const plan& of = body.started();
   if (unrecorded lost = end_body(held, of, own); lost.why) {
     if (!own.why) own.why = std::move(lost.why);

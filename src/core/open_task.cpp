@@ -95,7 +95,7 @@ void open_task::start() {
   completion_set ready;
   failed_task* spoiled = nullptr;
   try {
-    in_->start(held, plan_, in_caller_, ready);
+    in_->start(held, plan_, in_caller_ ? &ready : nullptr);
   } catch (const poisoned_start& known) {
     spoiled = known.because;
     in_->skip(held, plan_, *spoiled);
@@ -184,7 +184,7 @@ void open_task::open_skipped() {
 }
 
 void open_task::finish(context::lock& held, std::exception_ptr failed, bool known) {
-  in_->end(held, body_, in_caller_, {std::move(failed), known});
+  in_->end(held, body_, plan_, in_caller_, {std::move(failed), known});
   phase_ = phase::ended;
 }
 
@@ -237,7 +237,7 @@ body_call open_task::call() const {
   const context::lock held(in_->mutex());
   // A recorded lane has no stream unless a body is captured on it.
   if (skipped_ || (is_described() && in_->is_recorded(plan_))) return call_on(0);
-  return call_on(in_->lanes(held).queue(plan_.lane).handle());
+  return call_on(in_->lanes(held).queue_number(plan_.lane));
 }
 
 std::string abandoned_text(const open_task& task) {

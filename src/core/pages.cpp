@@ -16,7 +16,7 @@ constexpr std::size_t least_locked_bytes = std::size_t{1} << 20U;
 }  // namespace
 
 bool context::has_copies_by_pages() const noexcept {
-  const machine& where = *options_.on.state();
+  machine& where = on();
   return !where.has(backend::capability::host_memory) && where.has(backend::capability::values) &&
          !lanes_.is_recorded();
 }

@@ -42,7 +42,7 @@ place_index checked_device(int index, machine& on) {
 
 place_index resolve(exec_place place, machine& on) {
   switch (place.what()) {
-    case exec_place::kind::current: return static_cast<place_index>(on.driver().current_device());
+    case exec_place::kind::current: return static_cast<place_index>(on.current_device());
     case exec_place::kind::host: return host_place;
     case exec_place::kind::device: return checked_device(place.index(), on);
   }

@@ -48,9 +48,10 @@ struct plan {
   place_index exec = host_place;
   lane_index lane = no_lane;
   std::uint32_t stage = 0;  // of a recorded lane
-  base::small_vector<access, 8> accesses;
   base::small_vector<std::uint16_t, 8> access_of_dep;
   std::vector<untyped_data> shared;  // keeps the data of shared accesses
+  // Last, because it is long: what is used of a plan with few accesses lies on few lines.
+  base::small_vector<access, 8> accesses;
 
   [[nodiscard]] bool writes_any() const noexcept;
   /// What the user called: "submit", "task", "wait", "get".

@@ -10,8 +10,10 @@ namespace millstream::core {
 void recent_tasks::note(const plan& of, completion end) noexcept {
   entry& to = entries_[count_++ % room];
   to.id = of.id;
-  to.end = end;
-  to.site = of.site;
+  to.end_sequence = end.sequence;
+  to.end_lane = end.lane;
+  to.line = of.site.line;
+  to.file = of.site.file;
   to.length = static_cast<std::uint8_t>(std::min(of.symbol.size(), longest_name));
   std::copy_n(of.symbol.begin(), to.length, to.name.begin());
 }
@@ -19,7 +21,7 @@ void recent_tasks::note(const plan& of, completion end) noexcept {
 std::string recent_tasks::text(const entry& of) {
   plan named;
   named.id = of.id;
-  named.site = of.site;
+  named.site = {of.file, of.line};
   named.symbol = std::string_view(of.name.data(), of.length);
   return named.full_name();
 }
@@ -28,7 +30,7 @@ std::string recent_tasks::unfinished(const lane_set& in) const {
   std::vector<const entry*> found;
   for (std::uint64_t i = count_ - std::min<std::uint64_t>(count_, room); i < count_; ++i) {
     const entry& each = entries_[i % room];
-    if (!in.is_done(each.end)) found.push_back(&each);
+    if (!in.is_done({each.end_lane, each.end_sequence})) found.push_back(&each);
   }
   if (found.empty()) return {};
   std::string all = found.size() > 1 ? "one of " : "";

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/cache_line.hpp"
 #include "core/completion.hpp"
 #include "core/lanes.hpp"
 #include "core/plan.hpp"
@@ -26,13 +27,17 @@ class recent_tasks {
   static constexpr std::size_t room = 64;
   static constexpr std::size_t longest_name = 31;
   static constexpr std::size_t most_listed = 4;
+  /// In parts, so that it fills one line of the cache.
   struct entry {
     std::uint64_t id = 0;
-    completion end;
-    source_site site;
+    std::uint64_t end_sequence = 0;
+    lane_index end_lane = no_lane;
+    std::uint32_t line = 0;
+    const char* file = nullptr;
     std::uint8_t length = 0;
     std::array<char, longest_name> name{};
   };
+  static_assert(sizeof(entry) == base::cache_line);
   [[nodiscard]] static std::string text(const entry& of);
 
   std::uint64_t count_ = 0;  // so far; the newest is at (count_ - 1) % room

@@ -88,7 +88,7 @@ std::optional<memory_block> context::take_pooled(place_index place, std::size_t 
 
 bool context::is_body_captured(const plan& of) const noexcept {
   return is_recorded(of) && of.kind != task_kind::cuda_kernel && of.exec != host_place &&
-         options_.on.state()->has(backend::capability::capture_to_graph);
+         on().has(backend::capability::capture_to_graph);
 }
 
 void context::begin_recorded_body(const lock& held, const plan& of) {
@@ -240,11 +240,6 @@ bool context::close_stage(lock& held, const char* call) {
 
 // A host function may use the device. In a graph of a device that runs no jobs, the thread of the
 // driver that calls host functions would wait for it, and what it uses may need that thread.
-bool context::is_to_be_recorded(const plan& of, bool in_caller) const noexcept {
-  return lanes_.recording() != nullptr && !in_caller &&
-         (of.exec != host_place || options_.on.state()->has(backend::capability::runs_jobs));
-}
-
 bool context::is_launched(const data& what) const noexcept {
   if (lanes_.recording() == nullptr) return true;
   return !lanes_.settled(what.writer).is_recorded() && lanes_.are_launched(what.readers) &&
@@ -252,8 +247,12 @@ bool context::is_launched(const data& what) const noexcept {
                      [&](const instance& each) { return lanes_.are_launched(each.ready); });
 }
 
-bool context::break_stage(lock& held, const plan& of, bool in_caller) {
-  if (lanes_.recording() == nullptr || is_to_be_recorded(of, in_caller)) return false;
+bool context::wait_for_stage(lock& held, const plan& of, bool in_caller) {
+  if (!is_to_be_recorded(of, in_caller)) return break_stage(held, of);
+  return !records_body_only(of) && await_recorder(held, of);
+}
+
+bool context::break_stage(lock& held, const plan& of) {
   const bool is_independent =
       std::all_of(of.accesses.begin(), of.accesses.end(),
                   [&](const access& each) { return is_launched(*each.what); });

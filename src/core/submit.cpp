@@ -18,7 +18,7 @@ void context::report_to(trace_listener& told, const plan& of) {
   for (const access& each : of.accesses) {
     deps.push_back({each.what->id, each.mode, each.what->symbol, each.what->bytes});
   }
-  const std::uint64_t queue = of.lane == no_lane ? 0 : lanes_.queue(of.lane).handle();
+  const std::uint64_t queue = of.lane == no_lane ? 0 : lanes_.queue_number(of.lane);
   told.submitted(task_info{of.id, of.kind, of.symbol, of.site, of.exec, queue, deps});
 }
 
@@ -41,10 +41,9 @@ void context::run_on_lane(const lock& held, plan& of, body_ptr& work) {
 
 void context::queue_body(const lock& held, const plan& of, body_ptr& work) {
   const completion end{of.lane, lanes_.tail(of.lane).sequence + 1};
-  backend::queue& queue = lanes_.queue(of.lane);
   task_job* const job = task_job::make(shared_from_this(), of, std::move(work), end,
-                                       lanes_.finished_of(of.lane), queue.handle());
-  const backend::status taken = queue.run(*job);
+                                       lanes_.finished_of(of.lane), lanes_.queue_number(of.lane));
+  const backend::status taken = lanes_.queue(of.lane).run(*job);
   if (!taken.ok()) {
     job->discard();
     note_host_end(of.lane);
@@ -66,27 +65,26 @@ void context::run_at_once(lock& held, plan& of, body_ptr& work) {
     pointers.push_back(of.accesses[index].address);
   open_body body(of);
   begin(held, body);
-  const std::uint64_t queue = lanes_.queue(of.lane).handle();
+  const std::uint64_t queue = lanes_.queue_number(of.lane);
   if (trace_listener* told = listener()) told->began(of.id, base::now_ns());
   held.unlock();
-  std::exception_ptr failed;
+  body_failure own;
   try {
     work->run(call_of(of, {pointers.data(), pointers.size()}, queue));
   } catch (...) {
-    failed = std::current_exception();
+    own.why = std::current_exception();
   }
   const bool keeps = is_recorded(of);
   if (!keeps) work.reset();
   held.lock();
   if (keeps) keep_with_stage(held, std::move(work));
-  end(held, body, /*in_caller=*/false, {std::move(failed), /*known=*/false});
+  end(held, body, of, /*in_caller=*/false, std::move(own));
 }
 
 body_call context::call_of(const plan& of, std::span<void* const> pointers,
                            std::uint64_t queue) const noexcept {
   // The number of a device's queue is its native stream where the machine has any.
-  const bool has_stream =
-      of.exec != host_place && !options_.on.state()->has(backend::capability::host_memory);
+  const bool has_stream = of.exec != host_place && !on().has(backend::capability::host_memory);
   void* const stream =
       has_stream ? reinterpret_cast<void*>(static_cast<std::uintptr_t>(queue)) : nullptr;
   return {pointers, stream, queue, of.exec};
@@ -104,9 +102,8 @@ void context::submit(const task_spec& what, body_ptr work) {
   }
   {
     lock held(mutex_);
-    completion_set none;
     try {
-      start(held, of, /*in_caller=*/false, none);
+      start(held, of, /*in_caller=*/nullptr);
       if (of.exec == host_place || on().has(backend::capability::runs_jobs)) {
         run_on_lane(held, of, work);
       } else {
@@ -140,8 +137,7 @@ void context::fill(const task_spec& what, std::span<const std::byte> pattern) {
   std::copy(pattern.begin(), pattern.end(), request.pattern.begin());
   request.pattern_bytes = static_cast<std::uint32_t>(pattern.size());
   lock held(mutex_);
-  completion_set none;
-  start(held, of, /*in_caller=*/false, none);
+  start(held, of, /*in_caller=*/nullptr);
   report(of);
   request.to = of.accesses[0].address;
   request.home = home_of(of.accesses[0].place);

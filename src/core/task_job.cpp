@@ -8,6 +8,7 @@
 
 #include "base/block_pool.hpp"
 #include "base/clock.hpp"
+#include "base/fork_guard.hpp"
 #include "base/text.hpp"
 #include "core/checker.hpp"
 #include "core/context.hpp"
@@ -16,10 +17,11 @@
 namespace millstream::core {
 namespace {
 
-std::atomic<backend::job*> g_retired{nullptr};
 std::atomic<std::uint64_t> g_running{0};
 
 }  // namespace
+
+constinit std::atomic<backend::job*> detail::retired_jobs{nullptr};
 
 std::size_t task_job::size_for(const plan& of) noexcept {
   return sizeof(task_job) + of.accesses.size() * sizeof(used) +
@@ -79,15 +81,15 @@ void task_job::keep() noexcept {
 
 void task_job::discard() noexcept {
   if (kept_) return;
-  next = g_retired.load(std::memory_order_relaxed);
-  while (!g_retired.compare_exchange_weak(next, this, std::memory_order_release,
-                                          std::memory_order_relaxed)) {
+  next = detail::retired_jobs.load(std::memory_order_relaxed);
+  while (!detail::retired_jobs.compare_exchange_weak(next, this, std::memory_order_release,
+                                                     std::memory_order_relaxed)) {
   }
 }
 
 void task_job::run() noexcept {
   g_running.fetch_add(1);
-  if (!is_shut_down()) {
+  if (!base::is_shut_down()) {
     const job_scope running(in_.get(), in_->position_of(end_), this);
     execute();
   }
@@ -204,9 +206,8 @@ void task_job::poison_outputs(failed_task& because) {
   in_->spread_poison(held);
 }
 
-void drain_retired() noexcept {
-  if (g_retired.load(std::memory_order_relaxed) == nullptr) return;
-  backend::job* each = g_retired.exchange(nullptr, std::memory_order_acquire);
+void detail::dispose_retired() noexcept {
+  backend::job* each = retired_jobs.exchange(nullptr, std::memory_order_acquire);
   while (each != nullptr) {
     // Only task jobs retire themselves here.
     auto* const retired = static_cast<task_job*>(each);

@@ -94,9 +94,16 @@ class task_job final : public backend::job {
   bool kept_ = false;
 };
 
+namespace detail {
+extern std::atomic<backend::job*> retired_jobs;
+void dispose_retired() noexcept;
+}  // namespace detail
+
 /// Disposes of jobs that were discarded. Any thread, without any lock of the
 /// library.
-void drain_retired() noexcept;
+inline void drain_retired() noexcept {
+  if (detail::retired_jobs.load(std::memory_order_relaxed) != nullptr) detail::dispose_retired();
+}
 /// The task whose body the calling thread runs, for messages; "" outside of bodies.
 [[nodiscard]] std::string running_task_name();
 /// How many jobs are being executed right now in the process.

@@ -208,7 +208,7 @@ completion context::copy(data& of, const instance& from, void* to, place_index t
 // Another device where devices reach each other, else the host, else whatever
 // is valid.
 const instance* context::source_of(const data& of, place_index near) const noexcept {
-  const bool prefer_device = near >= 0 && options_.on.state()->has(backend::capability::peer);
+  const bool prefer_device = near >= 0 && on().has(backend::capability::peer);
   const instance* best = nullptr;
   for (const instance& each : of.instances) {
     if (!of.is_valid(each.place)) continue;
@@ -507,7 +507,7 @@ std::uint64_t context::fence() {
     join_into_caller(held);
     return lanes_.queue(0).handle();
   }
-  const auto place = static_cast<place_index>(on().driver().current_device());
+  const auto place = static_cast<place_index>(on().current_device());
   completion_set all;
   const lane_index joined =
       choose_in_turn(held, place, [&] { return all = lanes_.tails(); }, "fence");

@@ -9,8 +9,6 @@
 namespace millstream::core {
 namespace {
 
-thread_local running_job t_job;
-
 struct waiter {
   std::thread::id thread;
   running_job job;  // what the thread executes while it waits
@@ -64,24 +62,23 @@ bool reaches(const std::vector<waiter>& all, const waiter& from, const waiter& t
 
 }  // namespace
 
-running_job current_job() noexcept {
-  return t_job;
-}
+constinit thread_local running_job detail::job_of_thread;
 
 job_scope::job_scope(const context* owner, completion position, task_job* job) noexcept
-    : before_(t_job) {
-  t_job = {owner, position, job};
+    : before_(detail::job_of_thread) {
+  detail::job_of_thread = {owner, position, job};
 }
 
 job_scope::~job_scope() {
-  t_job = before_;
+  detail::job_of_thread = before_;
 }
 
 wait_registration::wait_registration(const awaited_threads& threads,
                                      std::span<const awaited_position> positions,
                                      const char* text) {
-  waiter self{std::this_thread::get_id(), t_job,        {threads.all.begin(), threads.all.end()},
-              threads.generation,         threads.seen, {positions.begin(), positions.end()}};
+  waiter self{
+      std::this_thread::get_id(), detail::job_of_thread, {threads.all.begin(), threads.all.end()},
+      threads.generation,         threads.seen,          {positions.begin(), positions.end()}};
   const std::scoped_lock hold(waits().mutex);
   std::vector<waiter>& all = waits().waiters;
   std::vector<bool> seen(all.size(), false);

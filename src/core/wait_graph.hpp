@@ -23,7 +23,12 @@ struct running_job {
   completion position;
   task_job* job = nullptr;
 };
-[[nodiscard]] running_job current_job() noexcept;
+namespace detail {
+extern constinit thread_local running_job job_of_thread;
+}
+[[nodiscard]] inline const running_job& current_job() noexcept {
+  return detail::job_of_thread;
+}
 
 class job_scope {
  public:
