@@ -9,6 +9,11 @@
 #include "core/context.hpp"
 
 namespace millstream::core {
+
+// The steps of each start are one function for the compiler, although it would not choose so: it
+// is shorter without their beginnings and ends, and code is what a task waits for when the driver
+// has emptied the caches.
+
 namespace {
 
 bool has_bytes(const data& what) noexcept {
@@ -60,7 +65,8 @@ failed_task* context::poisoned_input(const plan& of) const {
 // The uses that have to end first. What is implied by another entry is left
 // out, so that no wait is issued for it: readers came after the writer, and so
 // did the copy that made an instance valid.
-void context::collect(const access& of, const instance* at, completion_set& before) const {
+[[gnu::always_inline]] inline void context::collect(const access& of, const instance* at,
+                                                    completion_set& before) const {
   const data& what = *of.what;
   const bool copied = at != nullptr && what.is_valid(of.place) && !at->ready.empty();
   if (writes(of.mode) && !what.readers.empty()) {
@@ -78,7 +84,7 @@ void context::collect(const access& of, completion_set& before) const {
 }
 
 // Whether memory or content is missing where the task wants it.
-bool context::attach_instances(plan& of, completion_set& before) {
+[[gnu::always_inline]] inline bool context::attach_instances(plan& of, completion_set& before) {
   bool misses = false;
   for (access& each : of.accesses) {
     data& what = *each.what;
@@ -223,7 +229,7 @@ void context::record_before_overtaking(const plan& of) {
   }
 }
 
-void context::acquire(plan& of, completion_set* in_caller) {
+[[gnu::always_inline]] inline void context::acquire(plan& of, completion_set* in_caller) {
   if (is_to_be_recorded(of, in_caller != nullptr)) {
     acquire_recorded(of);
     return;
@@ -264,7 +270,8 @@ void context::add_caller(completion_set& before) {
   note_host_end(idle);
 }
 
-void context::start_once(lock& held, plan& of, completion_set* in_caller) {
+[[gnu::always_inline]] inline void context::start_once(lock& held, plan& of,
+                                                       completion_set* in_caller) {
   if (!is_live() || (has_owners_ && lock_pages_of(held, of) && !is_live())) {
     refuse_not_live(held, of.call());
   }
