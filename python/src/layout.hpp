@@ -19,9 +19,6 @@ namespace millstream::python {
 /// What is to be done with memory that is not in plain C order.
 enum class packing { refuse, pack };
 
-/// What is to be done with memory that is not in plain C order.
-enum class packing { refuse, pack };
-
 /// Throws a LayoutError with advice. `shape` and `strides` as Python objects; `remedy` makes a copy
 /// of `x` that is contiguous.
 [[noreturn]] void refuse_layout(nb::handle shape, nb::handle strides, const char* remedy);
