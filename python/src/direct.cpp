@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "direct.hpp"
 
+#include <cxxabi.h>
+
 #include <array>
 #include <cstddef>
 #include <exception>
@@ -43,6 +45,8 @@ bound_special& bound_of(PyObject* self) noexcept {
 PyObject* call_or_set_error(direct_call call, call_arguments given) noexcept {
   try {
     return call(given).release().ptr();
+  } catch (abi::__forced_unwind&) {
+    park();  // the interpreter ends this thread, in code of the user's
   } catch (nb::python_error& raised) {
     raised.restore();
   } catch (...) {

@@ -28,11 +28,14 @@ void note_direct_call(nb::handle type, const char* name, direct_call call);
 /// before the first context: makers of type stubs look for nanobind's own objects.
 void use_direct_calls();
 
-/// A Python object of class T around what `make()` gives, which is made in its place.
+/// A Python object of class T around what `make()` gives, which is made in its place. Null, before
+/// anything is made, once the class has gone with its module: the end of the interpreter still runs
+/// code of the user's.
 template <class T, class Make>
 [[nodiscard]] nb::object make_instance(Make&& make) {
   static constinit PyObject* type = nullptr;
-  if (type == nullptr) type = nb::type<T>().ptr();
+  if (type == nullptr || interpreter_is_gone()) type = nb::type<T>().ptr();
+  if (type == nullptr) return {};
   nb::object made = nb::inst_alloc(type);
   new (static_cast<void*>(nb::inst_ptr<T>(made))) T(std::forward<Make>(make)());
   nb::inst_mark_ready(made);

@@ -193,3 +193,55 @@ def test_a_method_that_was_replaced_before_stays_so(run_clean):
             print(type(vars(stf.context)["task"]).__name__)
     """
     assert run_clean(program) == "function task\nnb_method\n"
+
+
+def test_objects_that_outlive_the_classes_are_refused(run_clean):
+    program = """
+        import codecs
+        import os
+        import numpy as np
+        import millstream as stf
+
+        class Late:
+            def __init__(self, data):
+                self.data = data
+            def __call__(self, name):
+                return None
+            def __del__(self, write=os.write, refused=TypeError):
+                try:
+                    self.data.read()
+                except refused:
+                    write(1, b"refused")
+
+        with stf.context(machine=stf.machine("host")) as ctx:
+            data = ctx.logical_data(np.zeros(4))
+            data.read()
+        codecs.register(Late(data))  # goes after all modules
+        del ctx, data
+    """
+    assert run_clean(program) == "refused"
+
+
+@pytest.mark.parametrize("call", ["ctx.task(data.rw()).get_arg(Never())", "ctx.task(Never())"])
+def test_threads_inside_of_them_outlive_the_end_of_the_interpreter(run_clean, call):
+    program = f"""
+        import threading
+        import time
+        import numpy as np
+        import millstream as stf
+
+        inside = threading.Event()
+
+        class Never:
+            def __index__(self):
+                inside.set()
+                while True:
+                    time.sleep(0.0001)
+            _as_stf_exec_place = __index__
+
+        ctx = stf.context(machine=stf.machine("host"))
+        data = ctx.logical_data(np.zeros(4))
+        threading.Thread(target=lambda: {call}, daemon=True).start()
+        assert inside.wait(60)
+    """
+    run_clean(program)
