@@ -223,7 +223,7 @@ struct note {
   PyObject* type;  // lives as long as the module
   const char* name;
   direct_call call;
-  PyObject* method;  // compared only
+  nb::object method;  // kept, so that its address is that of no other
 };
 std::vector<note>& notes() {
   static auto& list = *new std::vector<note>;
@@ -253,8 +253,7 @@ bool is_special(std::string_view name) {
 }  // namespace
 
 void note_direct_call(nb::handle type, const char* name, direct_call call) {
-  const nb::object method = type.attr(name);
-  notes().push_back({type.ptr(), name, call, method.ptr()});
+  notes().push_back({type.ptr(), name, call, type.attr(name)});
 }
 
 void use_direct_calls() {
@@ -264,7 +263,7 @@ void use_direct_calls() {
   const nb::object bound = make_type(g_bound_spec);
   for (const note& each : list) {
     nb::object now = nb::getattr(each.type, each.name, nb::none());
-    if (now.ptr() != each.method) continue;
+    if (!now.is(each.method)) continue;
     const nb::handle special = is_special(each.name) ? nb::handle(bound) : nb::handle();
     nb::setattr(each.type, each.name, make_method(type, std::move(now), each.call, special));
   }

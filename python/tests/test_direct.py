@@ -195,6 +195,32 @@ def test_a_method_that_was_replaced_before_stays_so(run_clean):
     assert run_clean(program) == "function task\nnb_method\n"
 
 
+def test_a_method_that_was_dropped_before_is_not_taken_for_another_one(run_clean):
+    program = """
+        import millstream as stf
+
+        def kind(slots):
+            names = [f"s{i}" for i in range(slots)]
+            return type("Own", (), {"__slots__": names, "__call__": lambda self, *_: "own"})
+
+        def at(address):
+            for slots in range(60):
+                own, seen = kind(slots), []
+                for _ in range(300):
+                    seen.append(own())
+                    if id(seen[-1]) == address:
+                        return seen[-1]
+            return own()
+
+        address = id(stf.context.task)
+        del stf.context.task
+        stf.context.task = at(address)
+        with stf.context(machine=stf.machine("host")) as ctx:
+            print(ctx.task())
+    """
+    assert run_clean(program) == "own\n"
+
+
 def test_objects_that_outlive_the_classes_are_refused(run_clean):
     program = """
         import codecs
