@@ -10,6 +10,7 @@ void bind_access(nb::module_& core);
 void bind_body(nb::module_& core);
 void bind_context(nb::module_& core);
 void bind_data(nb::module_& core);
+void bind_direct(nb::module_& core);  // first
 void bind_errors(nb::module_& core);
 void bind_future(nb::module_& core);
 void bind_graph(nb::module_& core);

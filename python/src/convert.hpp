@@ -19,13 +19,27 @@ void clear_type_error();
 /// absent; what is more than that, such as KeyboardInterrupt, goes on.
 [[nodiscard]] bool has_attribute(nb::handle what, const char* name);
 
+/// Another number each time the module is loaded, and 0 once its names have gone: at the end of the
+/// interpreter, or where a program drops it to import it again. Guarded by the interpreter lock.
+inline constinit unsigned loaded_module = 0;
+
+/// The class of T, or null if it has gone. While the module is there it is looked for once.
+template <class T>
+[[nodiscard]] PyObject* class_of() noexcept {
+  static constinit PyObject* known = nullptr;
+  static constinit unsigned found_in = 0;
+  if (known == nullptr || found_in == 0 || found_in != loaded_module) {
+    known = nb::type<T>().ptr();
+    found_in = loaded_module;
+  }
+  return known;
+}
+
 /// The C++ object inside `what`, or null if it is none of this class.
 template <class T>
 [[nodiscard]] T* as(nb::handle what) noexcept {
   // Most are of the class itself, which need not be looked for.
-  static constinit PyObject* own = nullptr;
-  if (own == nullptr) own = nb::type<T>().ptr();
-  if (what.is_valid() && what.type().ptr() == own && nb::inst_ready(what)) {
+  if (what.is_valid() && what.type().ptr() == class_of<T>() && nb::inst_ready(what)) {
     return nb::inst_ptr<T>(what);
   }
   T* found = nullptr;

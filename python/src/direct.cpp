@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "bind.hpp"
 #include "errors.hpp"
 
 // After Python.h.
@@ -220,7 +221,7 @@ PyType_Spec g_spec = {
 };
 
 struct note {
-  PyObject* type;  // lives as long as the module
+  PyObject* type;  // there for as long as the note
   const char* name;
   direct_call call;
   nb::object method;  // kept, so that its address is that of no other
@@ -251,6 +252,15 @@ bool is_special(std::string_view name) {
 }
 
 }  // namespace
+
+void bind_direct(nb::module_& core) {
+  static constinit unsigned loads = 0;
+  loaded_module = ++loads;
+  core.attr("_classes") = nb::capsule(&loads, [](void*) noexcept {
+    loaded_module = 0;
+    notes().clear();
+  });
+}
 
 void note_direct_call(nb::handle type, const char* name, direct_call call) {
   notes().push_back({type.ptr(), name, call, type.attr(name)});

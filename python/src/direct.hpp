@@ -29,12 +29,10 @@ void note_direct_call(nb::handle type, const char* name, direct_call call);
 void use_direct_calls();
 
 /// A Python object of class T around what `make()` gives, which is made in its place. Null, before
-/// anything is made, once the class has gone with its module: the end of the interpreter still runs
-/// code of the user's.
+/// anything is made, once the class has gone.
 template <class T, class Make>
 [[nodiscard]] nb::object make_instance(Make&& make) {
-  static constinit PyObject* type = nullptr;
-  if (type == nullptr || interpreter_is_gone()) type = nb::type<T>().ptr();
+  PyObject* const type = class_of<T>();
   if (type == nullptr) return {};
   nb::object made = nb::inst_alloc(type);
   new (static_cast<void*>(nb::inst_ptr<T>(made))) T(std::forward<Make>(make)());

@@ -12,6 +12,7 @@ NB_MODULE(_core, core) {
   nanobind::set_leak_warnings(false);
   core.attr("__doc__") = "The compiled part of millstream; import millstream instead.";
   core.attr("_version") = MILLSTREAM_VERSION;
+  bind_direct(core);
   bind_errors(core);
   bind_interpreter(core);
   bind_place(core);

@@ -248,6 +248,37 @@ def test_objects_that_outlive_the_classes_are_refused(run_clean):
     assert run_clean(program) == "refused"
 
 
+def test_a_package_that_was_dropped_can_be_imported_again(run_clean):
+    program = """
+        import gc
+        import sys
+        import numpy as np
+
+        def use():
+            import millstream as stf
+
+            with stf.context(machine=stf.machine("host")) as ctx:
+                data = ctx.logical_data(np.zeros(4))
+                with ctx.task(data.rw()) as t, ctx.cuda_kernel() as k:
+                    print(type(t) is stf.task, type(k) is stf.cuda_kernel, t.get_arg(0) != 0)
+
+        def drop():
+            for name in list(sys.modules):
+                if name.split(".")[0] == "millstream":
+                    del sys.modules[name]
+            gc.collect()
+
+        for opened in (True, False, True, True):
+            if opened:
+                use()
+            else:
+                import millstream
+                del millstream
+            drop()
+    """
+    assert run_clean(program) == "True True True\n" * 3
+
+
 @pytest.mark.parametrize("call", ["ctx.task(data.rw()).get_arg(Never())", "ctx.task(Never())"])
 def test_threads_inside_of_them_outlive_the_end_of_the_interpreter(run_clean, call):
     program = f"""
