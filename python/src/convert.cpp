@@ -15,7 +15,7 @@ namespace {
 
 nb::object to_int_object(nb::handle what, const char* argument) {
   if (PyLong_CheckExact(what.ptr()) != 0) return nb::borrow(what);
-  PyObject* const number = PyNumber_Index(what.ptr());
+  PyObject* const number = index_or_park(what);
   if (number == nullptr) {
     clear_type_error();
     fail_type(argument, "an integer", what);
@@ -44,7 +44,7 @@ void clear_type_error() {
 }
 
 bool has_attribute(nb::handle what, const char* name) {
-  PyObject* const found = PyObject_GetAttrString(what.ptr(), name);
+  PyObject* const found = attribute_or_park(what, name);
   Py_XDECREF(found);
   if (found != nullptr) return true;
   if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw nb::python_error();
@@ -102,7 +102,7 @@ std::size_t to_index(nb::handle what, const char* argument) {
 }
 
 bool to_bool(nb::handle what) {
-  const int answer = PyObject_IsTrue(what.ptr());
+  const int answer = truth_or_park(what);
   if (answer < 0) throw nb::python_error();
   return answer != 0;
 }
@@ -110,7 +110,8 @@ bool to_bool(nb::handle what) {
 const exec_place* find_exec_place(nb::handle what, nb::object& keep) {
   if (const auto* place = as<exec_place>(what)) return place;
   if (!has_attribute(what, "_as_stf_exec_place")) return nullptr;
-  keep = what.attr("_as_stf_exec_place")();
+  const nb::object give = result_of(attribute_or_park(what, "_as_stf_exec_place"));
+  keep = call_python(give);
   if (const auto* place = as<exec_place>(keep)) return place;
   throw error(errc::invalid_type, "_as_stf_exec_place() of type " + class_name(what) + " gave " +
                                       class_name(keep) + "; return an exec_place");

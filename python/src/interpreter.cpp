@@ -192,6 +192,30 @@ PyObject* call_method_or_park(PyObject* name, PyObject* const* arguments,
   }
 }
 
+PyObject* index_or_park(nb::handle what) noexcept {
+  try {
+    return PyNumber_Index(what.ptr());
+  } catch (abi::__forced_unwind&) {
+    park();
+  }
+}
+
+PyObject* attribute_or_park(nb::handle what, const char* name) noexcept {
+  try {
+    return PyObject_GetAttrString(what.ptr(), name);
+  } catch (abi::__forced_unwind&) {
+    park();
+  }
+}
+
+int truth_or_park(nb::handle what) noexcept {
+  try {
+    return PyObject_IsTrue(what.ptr());
+  } catch (abi::__forced_unwind&) {
+    park();
+  }
+}
+
 nb::handle lazy_name::get() {
   if (object_ == nullptr) {
     object_ = nb::object(nb::module_::import_(module_).attr(name_)).release().ptr();

@@ -103,6 +103,10 @@ class py_ref {
 /// A method of the first argument.
 [[nodiscard]] PyObject* call_method_or_park(PyObject* name, PyObject* const* arguments,
                                             std::size_t count) noexcept;
+/// `PyNumber_Index`, `PyObject_GetAttrString` and `PyObject_IsTrue` in the same way.
+[[nodiscard]] PyObject* index_or_park(nb::handle what) noexcept;
+[[nodiscard]] PyObject* attribute_or_park(nb::handle what, const char* name) noexcept;
+[[nodiscard]] int truth_or_park(nb::handle what) noexcept;
 /// The result of one of these; throws nb::python_error for null.
 [[nodiscard]] inline nb::object result_of(PyObject* called) {
   if (called == nullptr) throw nb::python_error();

@@ -117,7 +117,7 @@ found_kernel ask_its_package(py_task& task, nb::handle kernel, const body_call& 
   // Packages look a kernel up, or compile it, for the current device.
   scope_of(task, call);
   static constinit lazy_name ask("millstream._kernel", "find");
-  const nb::object answer = ask.get()(kernel);
+  const nb::object answer = call_python(ask.get(), kernel);
   kernel_facts facts;
   nb::object convert;
   facts.what = device_kernel(nb::cast<std::uint64_t>(nb::object(answer[0])));
@@ -132,7 +132,7 @@ found_kernel ask_its_package(py_task& task, nb::handle kernel, const body_call& 
 
 // The handle of a kernel of cuda.core, which serves every device.
 std::optional<std::uint64_t> handle_of(nb::handle kernel) {
-  PyObject* const handle = PyObject_GetAttrString(kernel.ptr(), "_handle");
+  PyObject* const handle = attribute_or_park(kernel, "_handle");
   if (handle == nullptr) {
     PyErr_Clear();
     return {};
@@ -213,7 +213,7 @@ void launch_native(py_task& task, const launch_handles& given) {
   const found_kernel found = find_kernel(task, given.kernel);
   const launch_config how = config_of(*found.facts, given);
   nb::object args = to_sequence(given.args);
-  if (found.convert.is_valid()) args = nb::tuple(found.convert(args));
+  if (found.convert.is_valid()) args = nb::tuple(call_python(found.convert, args));
   const auto list = nb::borrow<nb::tuple>(args);
   kernel_arguments packed(nb::len(list));
   for (const nb::handle each : list)
@@ -224,9 +224,9 @@ void launch_native(py_task& task, const launch_handles& given) {
 void launch_on_host(py_task& task, const launch_handles& given) {
   static constinit lazy_name find("millstream._kernel", "host_function");
   static constinit lazy_name bind("millstream._kernel", "bind");
-  const nb::object function = find.get()(given.kernel);
+  const nb::object function = call_python(find.get(), given.kernel);
   const launch_config how = config_of({}, given);
-  const nb::object bound = bind.get()(function, to_sequence(given.args));
+  const nb::object bound = call_python(bind.get(), function, to_sequence(given.args));
   const device_kernel none;
   body_ptr call(new host_call(task.state, bound[0], bound[1]));
   task.core.launch({&none, how, {}, std::move(call)});

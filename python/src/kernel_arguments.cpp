@@ -91,7 +91,7 @@ bool kernel_arguments::add_buffer(nb::handle value) {
   std::size_t alignment = bytes;
   if (what == content::structure) {
     static constinit lazy_name ask("millstream._kernel", "alignment");
-    alignment = nb::cast<std::size_t>(ask.get()(value));
+    alignment = nb::cast<std::size_t>(call_python(ask.get(), value));
   }
   add_bytes((*found).buf, bytes, alignment);
   return true;
@@ -114,7 +114,7 @@ void kernel_arguments::add(nb::handle value) {
     return add_bytes(&number, sizeof number, sizeof number);
   }
   static constinit lazy_name convert("millstream._kernel", "convert");
-  const nb::object plain = convert.get()(value, size_);
+  const nb::object plain = call_python(convert.get(), value, nb::int_(size_));
   if (!add_buffer(plain)) {
     throw error(errc::invalid_type, "an argument of type " + class_name(value) +
                                         " cannot be given to a kernel; pass its address");
