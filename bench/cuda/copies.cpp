@@ -2,10 +2,12 @@
 // Copies that tasks cause, against the same bytes copied by hand; what a wait and a registration
 // cost.
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "bench/cuda/groups.hpp"
@@ -96,6 +98,22 @@ double hand_out(const gpu& raw, const blocks& of) {
   });
 }
 
+bool is_page_locked(const gpu& raw, const unsigned char* what) {
+  auto type = abi::memory_type::unified;
+  return raw.call()->cuPointerGetAttribute(&type, abi::pointer_attribute::memory_type,
+                                           reinterpret_cast<abi::device_pointer>(what)) ==
+         abi::result::success;
+}
+
+/// Page-locks are undone behind the program's back, which would slow what is measured next and make
+/// the next page-lock of the same memory wait.
+void wait_until_unlocked(const gpu& raw, const blocks& of) {
+  for (std::size_t i = 0; i < of.count; ++i) {
+    for (int tries = 0; tries < 5'000 && is_page_locked(raw, of.block(i).data()); ++tries)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 struct direction {
   const char* name;
   double (*ours)(ms::context& ctx, const blocks& of);
@@ -114,6 +132,7 @@ void measure_copy(const session& in, const direction& way, host_kind kind, std::
   for (std::size_t i = 0; i <= in.into.how().runs; ++i) {
     const double hand = way.hand(in.by_hand, of);
     const double mine = way.ours(ctx, of);
+    if (kind == host_kind::pageable) wait_until_unlocked(in.by_hand, of);
     if (i == 0) continue;
     measured.by_hand.push_back(hand / static_cast<double>(of.count));
     measured.values.push_back(mine / static_cast<double>(of.count));
