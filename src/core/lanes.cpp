@@ -18,6 +18,7 @@ namespace {
 // Host functions may take long, so they get more lanes than a device, which
 // keeps itself busy.
 constexpr int host_lanes = 8;
+constexpr std::uint8_t most_unused_marks = 4;
 // Those for copies that must not come behind them included.
 constexpr std::size_t most_host_lanes = 32;
 
@@ -384,11 +385,27 @@ void lane_set::wait(lane_index waiter, completion what) {
   lane& waiting = *lanes_[waiter];
   if (covers(waiting.clock, what) || is_done(what)) return;
   lane& producer = *lanes_[what.lane];
-  if (producer.recorded < what.sequence) record(what.lane);
+  mark_before_wait(waiter);
+  if (producer.recorded < what.sequence) {
+    // What the lane waits for since then would have been avoided.
+    if (producer.waited >= what.sequence) producer.early_marks = most_unused_marks;
+    record(what.lane);
+  } else if (producer.early_marks > 0) {
+    producer.early_marks = most_unused_marks;
+  }
   check(waiting.lease.queue->wait(*producer.lease.mark));
+  waiting.waited = waiting.tail;
   ++counts_.waits;
   merge(waiting.clock, producer.recorded_clock);
   raise_to(waiting.clock, what.lane, producer.recorded);
+}
+
+void lane_set::mark_before_wait(lane_index waiter) {
+  lane& waiting = *lanes_[waiter];
+  if (waiting.early_marks == 0 || waiting.recorded == waiting.tail) return;
+  if (is_done(tail(waiter))) return;
+  --waiting.early_marks;
+  record(waiter);
 }
 
 void lane_set::record(lane_index on) {

@@ -36,8 +36,11 @@ struct alignas(base::cache_line) lane {
   std::uint64_t recorded = 0;  // what the mark covers
   std::uint32_t open = 0;      // tasks that are open in it
   place_index place = host_place;
-  bool foreign = false;  // on a stream of the user's; never leased to others
-  bool parked = false;   // told to wait for a host function: see lane_set::choose
+  std::uint8_t early_marks = 0;  // how many more are set before anybody asks: see mark_before_wait
+  bool foreign = false;          // on a stream of the user's; never leased to others
+  bool parked = false;           // told to wait for a host function: see lane_set::choose
+
+  std::uint64_t waited = 0;  // the tail when it was last told to wait for another lane
 
   std::vector<std::uint64_t> clock;
   std::vector<std::uint64_t> recorded_clock;  // the clock when the mark was set
@@ -240,6 +243,11 @@ class lane_set {
   }
   [[nodiscard]] bool is_any_held_up(const completion_set& what) const noexcept;
   lane_index open(place_index place);
+  /// A mark that is set when it is first waited for covers what its lane waits for by then, and
+  /// whoever waits for it comes after that, too: tasks beside each other would form a chain. So
+  /// where that was seen the mark is set before the lane is told to wait, unless nobody waits for
+  /// such marks any more.
+  void mark_before_wait(lane_index waiter);
   [[nodiscard]] backend::status set_mark(lane_index on);
   [[nodiscard]] static bool is_recorded_lane(lane_index index) noexcept {
     return index >= first_recorded_lane;
