@@ -25,7 +25,8 @@
 #
 # adds an entry `gpu_conformance` of label `gpu` that runs the program on the real CUDA driver, with
 # CHECK under a tool of compute-sanitizer, and is skipped where that or DEVICES devices are missing.
-# Of those that say FILLS_MEMORY only one runs at a time.
+# Those that say FILLS_MEMORY run alone: beside them others find no memory on the GPU, and programs
+# under compute-sanitizer were ended by a signal.
 
 include_guard(GLOBAL)
 
@@ -105,6 +106,6 @@ function(millstream_test_on_gpu name)
   set_tests_properties(gpu_${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
                        LABELS gpu ENVIRONMENT "${arg_ENVIRONMENT}")
   if(arg_FILLS_MEMORY)
-    set_tests_properties(gpu_${name} PROPERTIES RESOURCE_LOCK gpu_memory)
+    set_tests_properties(gpu_${name} PROPERTIES RUN_SERIAL ON)
   endif()
 endfunction()
