@@ -410,7 +410,7 @@ void context::publish(const lock& held, const plan& of, completion end) {
 failed_task* context::fail(const lock& held, const plan& of, std::exception_ptr cause, bool known) {
   count_failed();
   failure what{std::move(cause), of.id, of.name(), of.written_names(), of.site};
-  what.captured = is_captured(of);
+  what.captured = is_body_captured(of);
   failed_task* because = failures_.add(std::move(what), known);
   poison_outputs(held, of, *because);
   return because;

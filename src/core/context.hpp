@@ -176,10 +176,6 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   [[nodiscard]] bool is_recorded(const plan& of) const noexcept {
     return completion{of.lane, 0}.is_recorded();
   }
-  /// Whether its body runs while it is recorded, not when its turn comes.
-  [[nodiscard]] bool is_captured(const plan& of) noexcept {
-    return is_recorded(of) && of.exec != host_place && !on().has(backend::capability::runs_jobs);
-  }
   /// Where in the lanes that run a job with this end is. Takes the lock for a recorded one.
   [[nodiscard]] completion position_of(completion end) const;
   /// What the body of a recorded task holds is kept as long as it may be used.
@@ -311,7 +307,9 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   bool close_stage(lock& held, const char* call);
   /// Whether nothing in the present stage uses the datum.
   [[nodiscard]] bool is_launched(const data& what) const noexcept;
-  /// Whether the task becomes a part of a recording.
+  /// Whether the task becomes a part of a recording. A host function may use the device: in a graph
+  /// of one that runs no jobs, the thread of the driver that calls host functions would wait for
+  /// it, and what it uses may need that thread.
   [[nodiscard]] bool is_to_be_recorded(const plan& of, bool in_caller) const noexcept {
     return lanes_.recording() != nullptr && !in_caller &&
            (of.exec != host_place || on().has(backend::capability::runs_jobs));

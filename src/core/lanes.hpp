@@ -36,11 +36,11 @@ struct alignas(base::cache_line) lane {
   std::uint64_t recorded = 0;  // what the mark covers
   std::uint32_t open = 0;      // tasks that are open in it
   place_index place = host_place;
-  std::uint8_t early_marks = 0;  // how many more are set before anybody asks: see mark_before_wait
-  bool foreign = false;          // on a stream of the user's; never leased to others
-  bool parked = false;           // told to wait for a host function: see lane_set::choose
+  bool foreign = false;  // on a stream of the user's; never leased to others
+  bool parked = false;   // told to wait for a host function: see lane_set::choose
 
-  std::uint64_t waited = 0;  // the tail when it was last told to wait for another lane
+  std::uint64_t waited = 0;      // the tail when it was last told to wait for another lane
+  std::uint8_t early_marks = 0;  // how many more are set before anybody asks: see mark_before_wait
 
   std::vector<std::uint64_t> clock;
   std::vector<std::uint64_t> recorded_clock;  // the clock when the mark was set

@@ -238,8 +238,6 @@ bool context::close_stage(lock& held, const char* call) {
   return true;
 }
 
-// A host function may use the device. In a graph of a device that runs no jobs, the thread of the
-// driver that calls host functions would wait for it, and what it uses may need that thread.
 bool context::is_launched(const data& what) const noexcept {
   if (lanes_.recording() == nullptr) return true;
   return !lanes_.settled(what.writer).is_recorded() && lanes_.are_launched(what.readers) &&
