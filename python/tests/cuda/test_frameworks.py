@@ -187,10 +187,11 @@ def test_torch_block_has_the_stream_and_the_data(ctx, torch, x, doubled):
 
 
 def test_torch_stream_is_that_of_the_task(ctx, torch, x):
+    with ctx.task(x.rw()) as task:  # a chain stays in its stream
+        stream = int(task.stream_ptr())
     for _ in range(3):
-        block = pytorch_task(ctx, x.rw())
-        with block:
-            assert torch.cuda.current_stream().cuda_stream == block._task.stream_ptr()
+        with pytorch_task(ctx, x.rw()):
+            assert torch.cuda.current_stream().cuda_stream == stream
 
 
 def test_torch_block_that_raises_gives_the_stream_back(ctx, torch, x):

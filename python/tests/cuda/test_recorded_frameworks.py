@@ -3,6 +3,7 @@
 
 import gc
 
+import first_call
 import millstream as stf
 import numpy as np
 import pytest
@@ -12,66 +13,13 @@ pytestmark = pytest.mark.gpu
 
 SIZE = 64
 
-# The first call of a library in its process is made in a recorded task. Either the result is right,
-# or the error says what to do, and a second context has the right one.
-FIRST_CALL = """
-    import millstream as stf, numpy as np
-    {import_it}
 
-    def body(*_):
-        a, b, c = {arguments}
-        {call}
-
-    def run():
-        rng = np.random.default_rng(0)
-        a, b = rng.standard_normal((2, 64, 64))
-        a = a @ a.T + 64 * np.eye(64)
-        c = np.zeros((64, 64))
-        ctx = stf.context(use_graph=True)
-        la, lb, lc = map(ctx.logical_data, (a, b, c))
-        ctx.submit(body, la.read(), lb.read(), lc.write(), symbol="first call")
-        other = ctx.logical_data(np.ones(8))
-        said = ""
-        try:
-            ctx.wait(lc)
-        except (stf.Error, RuntimeError) as told:
-            said = f"{told} {told.__cause__} {getattr(told, '__notes__', '')}"
-            assert "first call" in said, said
-        else:
-            ctx.finalize()
-            expected = {expected}
-            assert np.allclose(c, expected), np.abs(c - expected).max()
-        assert ctx.wait(other).tolist() == [1] * 8 if said else True
-        return said
-
-    said = run()
-    assert bool(said) or not {always}
-    if said:
-        assert "before the recording" in said, said
-        assert bool(run()) == {always}, "the second call"
-    print("told" if said else "right")
-"""
-
-TORCH_CALLS = {
-    "product": ("torch.matmul(a, b, out=c)", "a @ b"),
-    "product with temporaries": ("c.copy_((a @ b) @ (a @ b))", "(a @ b) @ (a @ b)"),
-    "factorisation": ("c.copy_(torch.linalg.cholesky_ex(a).L)", "np.linalg.cholesky(a)"),
-    "solution": ("c.copy_(torch.linalg.solve_ex(a, b).result)", "np.linalg.solve(a, b)"),
-}
-
-
-@pytest.mark.parametrize("name", TORCH_CALLS)
+@pytest.mark.parametrize("name", first_call.TORCH_CALLS)
 def test_a16_the_first_call_of_pytorch(run_python, name):
     pytest.importorskip("torch")
-    call, expected = TORCH_CALLS[name]
-    program = FIRST_CALL.format(
-        import_it="import torch; from millstream.interop.pytorch import tensor_arguments",
-        arguments="tensor_arguments(stf.current_task())", call=call, expected=expected,
-        always=False,
-    )  # fmt: skip
-    done = run_python(program)
+    done = run_python(first_call.of_pytorch(name))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() in ("right", "told")
+    assert done.stdout.strip() in first_call.OUTCOMES
 
 
 # CuPy refuses to call cuBLAS while a stream is captured, each time.
@@ -81,13 +29,9 @@ def test_a16_the_first_call_of_pytorch(run_python, name):
 )
 def test_a16_the_first_call_of_cupy(run_python, call, expected, refused):
     pytest.importorskip("cupy")
-    program = FIRST_CALL.format(
-        import_it="import cupy", arguments="map(cupy.asarray, stf.current_task().args_cai())",
-        call=call, expected=expected, always=refused,
-    )  # fmt: skip
-    done = run_python(program)
+    done = run_python(first_call.of_cupy(call, expected, refused))
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() in ("right", "told")
+    assert done.stdout.strip() in first_call.OUTCOMES
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@
 import sys
 import types
 
+import first_call
 import millstream as stf
 import numpy as np
 import pytest
@@ -31,6 +32,11 @@ def test_block_gets_tensors_over_the_data(host_ctx, torch):
         y_tensor[:] = x_tensor * 2
     host_ctx.finalize()
     assert y.tolist() == (2 * x).tolist()
+
+
+@pytest.mark.parametrize("name", first_call.TORCH_CALLS)
+def test_a16_the_first_call_may_be_made_in_a_recorded_task(run_clean, torch, name):
+    assert run_clean(first_call.of_pytorch(name), MILLSTREAM_MACHINE="host").strip() == "right"
 
 
 def test_one_array_is_still_a_tuple(host_ctx, torch):
