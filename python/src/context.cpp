@@ -51,9 +51,9 @@ context_options options_of(const context_setup& setup,
 
 std::shared_ptr<py_machine> to_machine(nb::handle on) {
   if (on.is_none()) return find_machine({});
-  std::shared_ptr<py_machine> found;
-  if (as<py_machine>(on) != nullptr) found = nb::cast<std::shared_ptr<py_machine>>(on);
-  if (found) return found;
+  if (const auto* const given = as<py_machine>(on); given != nullptr) {
+    return find_machine(given->options());
+  }
   throw error(errc::invalid_type, "'machine' is of type " + class_name(on) +
                                       "; pass machine(\"host\") or another machine");
 }

@@ -36,8 +36,9 @@ class kept_state {
     if (!active_ || interpreter_is_gone()) return;
     try {
       const PyGILState_STATE state = PyGILState_Ensure();
+      forget_values();
+      PyGILState_Release(PyGILState_LOCKED);  // the one too many; the lock stays held
       PyGILState_Release(state);
-      PyGILState_Release(PyGILState_LOCKED);
     } catch (abi::__forced_unwind&) {
       park();
     }
@@ -50,6 +51,13 @@ class kept_state {
   }
 
  private:
+  // While the state is still in use: what the destructors of these values do may take the lock
+  // again, and Python before 3.12.4 would end the state a second time.
+  static void forget_values() noexcept {
+    PyObject* const values = PyThreadState_GetDict();
+    if (values != nullptr) PyDict_Clear(values);
+  }
+
   bool active_ = false;
 };
 thread_local kept_state t_kept;

@@ -313,3 +313,108 @@ def test_interrupted_program_ends_with_a_traceback(run_python):
     done = run_python(program)
     assert done.returncode == -2
     assert "KeyboardInterrupt" in done.stderr
+
+
+# -- threads that Python has not made ------------------------------------------------------------
+
+FOREIGN_THREAD = """
+    import ctypes
+    import threading
+    import numpy as np
+    import millstream as stf
+
+    libc = ctypes.CDLL(None)
+    libc.pthread_create.argtypes = [ctypes.c_void_p] * 4
+    libc.pthread_join.argtypes = [ctypes.c_ulong, ctypes.c_void_p]
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    rename = ctypes.pythonapi.PyCapsule_SetName
+    rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    USED = b"used_dltensor"
+
+    class Taken:
+        '''What a consumer has of an array; its deleter is the last of eight words.'''
+
+        def __init__(self, capsule):
+            self.content = pointer_of(capsule, b"dltensor")
+            self.deleter = ctypes.c_void_p.from_address(self.content + 56).value
+            rename(capsule, USED)
+
+        def drop(self):
+            ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self.deleter)(self.content)
+
+        def drop_on_foreign_thread(self):
+            thread = ctypes.c_ulong()
+            at = ctypes.addressof(thread)
+            assert libc.pthread_create(at, None, self.deleter, self.content) == 0
+            assert libc.pthread_join(thread.value, None) == 0
+
+    memory = np.zeros(4)
+
+    def export(owner):
+        return Taken(stf.dlpack_export(owner, memory.ctypes.data, [4], 2, 64, 0))
+"""
+
+
+def test_arrays_may_be_let_go_on_a_foreign_thread(run_clean):
+    program = """
+    array = stf.DeviceArray(4, "f4", stf.data_place.host())
+    release, taken = array._finalizer_ref, Taken(array.__dlpack__(stream=-1))
+    del array
+    print(release.alive)
+    taken.drop_on_foreign_thread()
+    print(release.alive)
+
+    with stf.context() as ctx:
+        data = ctx.logical_data(memory)
+        with ctx.task(data.rw(), stf.exec_place.host()) as task:
+            taken = Taken(task.get_arg_cai(0).__dlpack__())
+    taken.drop_on_foreign_thread()
+    print("end")
+    """
+    assert run_clean(FOREIGN_THREAD + program) == "True\nFalse\nend\n"
+
+
+def test_a_foreign_thread_may_take_the_lock_while_it_ends(run_clean):
+    # As its values of threading.local do that it got from the code that let go of the array.
+    program = """
+    values = threading.local()
+
+    class Second:
+        def __init__(self, what):
+            self.what = what
+
+        def __del__(self):
+            self.what.drop()
+            print("second")
+
+    class First:
+        def __del__(self):
+            values.second = Second(export(Third()))
+            print("first")
+
+    class Third:
+        def __del__(self):
+            print("third")
+
+    export(First()).drop_on_foreign_thread()
+    print("end", threading.active_count())
+    """
+    assert run_clean(FOREIGN_THREAD + program) == "first\nthird\nsecond\nend 1\n"
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_graph_alive_at_exit(run_clean, named):
+    # Its parts go on a thread of the library, when the interpreter has gone.
+    program = """
+        import numpy as np
+        import millstream as stf
+
+        machine = stf.machine("host") if NAMED else None
+        ctx = stf.context(use_graph=True, machine=machine)
+        data = ctx.logical_data(np.ones(4))
+        graph = ctx.to_graph()
+        print("end")
+    """
+    for _ in range(5):
+        assert run_clean(program.replace("NAMED", str(named))) == "end\n"
