@@ -435,6 +435,7 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   void give_back_resources() noexcept;
   void count_lanes();
   void write_back_or_report(const lock& held, data& of);
+  void unlist(data& what) noexcept;
   void release_content(data& of, std::vector<std::shared_ptr<void>>& dropped);
   void collect_retired(std::vector<std::shared_ptr<void>>& dropped);
   void order_behind_retired(data& fresh);

@@ -14,6 +14,7 @@
 #include <millstream/access.hpp>
 #include <millstream/error.hpp>
 
+#include "base/block_pool.hpp"
 #include "base/small_vector.hpp"
 #include "core/completion.hpp"
 #include "core/failures.hpp"
@@ -83,6 +84,10 @@ class data {
   ~data();
   data(const data&) = delete;
   data& operator=(const data&) = delete;
+  [[nodiscard]] static void* operator new(std::size_t size) { return base::take_block(size); }
+  static void operator delete(void* block, std::size_t size) noexcept {
+    base::give_block(block, size);
+  }
 
   const std::shared_ptr<context> owner;
   const std::size_t bytes;
@@ -90,7 +95,7 @@ class data {
   bool token = false;             // fixed at creation
   bool registered = false;        // fixed at creation: instances[0] is the user's buffer
   bool readonly = false;          // fixed at creation
-  bool listed = false;            // fixed before anybody else sees it: in the context's list
+  bool listed = false;            // in the context's list
   bool let_go = false;            // the last handle is gone, or the context was finished
   bool pages_asked = false;       // whether page-locking the buffer was tried: see pages.cpp
   place_index home = host_place;  // of registered data: where the buffer is; fixed at creation
@@ -150,6 +155,10 @@ class data {
   }
   [[nodiscard]] bool drop_handle() noexcept {
     return handles_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
+  /// Under the context's lock, of a datum without handles: then nobody adds one any more.
+  [[nodiscard]] bool has_one_reference() const noexcept {
+    return references_.load(std::memory_order_acquire) == 1;
   }
   void add_reference() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   /// Deletes the object with the last one; call it without any lock.

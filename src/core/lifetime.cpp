@@ -230,8 +230,6 @@ void context::release_content(data& of, std::vector<std::shared_ptr<void>>& drop
 
 void context::let_go(data& what) noexcept {
   if (base::forked_child()) return;
-  // Keeps this object while its last datum may go.
-  const std::shared_ptr<context> self = shared_from_this();
   std::vector<std::shared_ptr<void>> dropped;
   try {
     const lock held(mutex_);
@@ -245,15 +243,18 @@ void context::let_go(data& what) noexcept {
       what.add_reference();
       postponed_.push_back(&what);
     } else {
-      what.poison.watch(what.version);
-      if (what.registered) write_back_or_report(held, what);
+      if (what.registered) {
+        what.poison.watch(what.version);
+        write_back_or_report(held, what);
+      }
       release_content(what, dropped);
       collect_retired(dropped);
+      if (what.has_one_reference()) unlist(what);
     }
   } catch (const std::exception& broken) {
     base::log(base::log_level::error, base::cat("dropping data failed: ", broken.what()));
   }
-  what.drop_reference();
+  what.drop_reference();  // this object may go with the last datum
 }
 
 void context::write_back_or_report(const lock& held, data& of) {
@@ -288,9 +289,14 @@ void context::forget(data& what) noexcept {
     }
     if (!owners.empty()) what.keep_alive = std::move(owners[0]);
   }
+  unlist(what);
+}
+
+void context::unlist(data& what) noexcept {
   all_data_[what.position] = all_data_.back();
   all_data_[what.position]->position = what.position;
   all_data_.pop_back();
+  what.listed = false;
 }
 
 void context::drain() {

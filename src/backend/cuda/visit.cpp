@@ -18,6 +18,7 @@ struct thread_visits {
   abi::context before = nullptr;  // the first visit
   std::vector<visit> open;
 };
+// Looked for once a visit and handed on: in a shared library each look may be a call.
 thread_local thread_visits t_visits;
 
 std::atomic<std::uint64_t> g_last{0};
@@ -40,30 +41,29 @@ void move_to(const driver& api, abi::context wanted) noexcept {
   }
 }
 
-void forget(std::vector<visit>::iterator which, const driver& api) noexcept {
-  std::vector<visit>& open = t_visits.open;
-  const bool innermost = which + 1 == open.end();
-  open.erase(which);
-  if (open.empty()) {
-    move_to(api, t_visits.before);
+void forget(thread_visits& here, std::vector<visit>::iterator which, const driver& api) noexcept {
+  const bool innermost = which + 1 == here.open.end();
+  here.open.erase(which);
+  if (here.open.empty()) {
+    move_to(api, here.before);
   } else if (innermost) {
-    move_to(api, open.back().in);
+    move_to(api, here.open.back().in);
   }
 }
 
-std::vector<visit>::iterator find(std::uint64_t number) noexcept {
-  return std::find_if(t_visits.open.begin(), t_visits.open.end(),
+std::vector<visit>::iterator find(thread_visits& here, std::uint64_t number) noexcept {
+  return std::find_if(here.open.begin(), here.open.end(),
                       [&](const visit& each) { return each.number == number; });
 }
 
-void forget_ended_elsewhere(const driver& api) noexcept {
+void forget_ended_elsewhere(thread_visits& here, const driver& api) noexcept {
   strangers& all = ended_elsewhere();
   if (!all.any.load(std::memory_order_acquire)) return;
   const std::scoped_lock hold(all.mutex);
   std::erase_if(all.numbers, [&](std::uint64_t number) {
-    const auto mine = find(number);
-    if (mine == t_visits.open.end()) return false;
-    forget(mine, api);
+    const auto mine = find(here, number);
+    if (mine == here.open.end()) return false;
+    forget(here, mine, api);
     return true;
   });
   all.any.store(!all.numbers.empty(), std::memory_order_release);
@@ -72,21 +72,23 @@ void forget_ended_elsewhere(const driver& api) noexcept {
 }  // namespace
 
 std::uint64_t begin_visit(const driver& api, abi::context wanted) noexcept {
-  forget_ended_elsewhere(api);
+  thread_visits& here = t_visits;
+  forget_ended_elsewhere(here, api);
   abi::context now = nullptr;
   if (api->cuCtxGetCurrent(&now) != abi::result::success) return 0;
   if (now != wanted && api->cuCtxSetCurrent(wanted) != abi::result::success) return 0;
-  if (t_visits.open.empty()) t_visits.before = now;
+  if (here.open.empty()) here.before = now;
   const std::uint64_t number = g_last.fetch_add(1, std::memory_order_relaxed) + 1;
-  t_visits.open.push_back({number, wanted});
+  here.open.push_back({number, wanted});
   return number;
 }
 
 void end_visit(const driver& api, std::uint64_t number) noexcept {
   if (number == 0) return;
-  const auto mine = find(number);
-  if (mine != t_visits.open.end()) {
-    forget(mine, api);
+  thread_visits& here = t_visits;
+  const auto mine = find(here, number);
+  if (mine != here.open.end()) {
+    forget(here, mine, api);
     return;
   }
   strangers& all = ended_elsewhere();
