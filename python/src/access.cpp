@@ -26,7 +26,7 @@ access_mode to_mode(nb::handle what) {
 }
 
 py_dep make_dep(nb::handle ld, access_mode mode, nb::handle place) {
-  return {nb::borrow(ld), mode, nb::borrow(place)};
+  return {nb::borrow(ld), mode, unless_none(place)};
 }
 
 template <access_mode Mode>
@@ -34,9 +34,13 @@ py_dep free_dep(nb::handle ld, nb::handle place) {
   return make_dep(ld, Mode, place);
 }
 
+nb::object place_of(const py_dep& dep) {
+  return dep.place.is_valid() ? dep.place : nb::none();
+}
+
 std::string repr_of(const py_dep& dep) {
   return std::string("dep(") + nb::repr(dep.ld).c_str() + ", " + to_string(dep.mode) + ", " +
-         nb::repr(dep.place).c_str() + ")";
+         nb::repr(place_of(dep)).c_str() + ")";
 }
 
 nb::object mode_of(const py_dep& dep) {
@@ -45,7 +49,7 @@ nb::object mode_of(const py_dep& dep) {
 }
 
 nb::object iterate(const py_dep& dep) {
-  return nb::iter(nb::make_tuple(dep.ld, mode_of(dep), dep.place));
+  return nb::iter(nb::make_tuple(dep.ld, mode_of(dep), place_of(dep)));
 }
 
 void bind_dep(nb::module_& core) {
@@ -64,8 +68,8 @@ void bind_dep(nb::module_& core) {
       .def_ro("ld", &py_dep::ld, nb::sig("def ld(self) -> logical_data"), "The datum.")
       .def_prop_ro("mode", &mode_of, nb::sig("def mode(self) -> millstream.AccessMode"),
                    "What the task does with it.")
-      .def_ro("dplace", &py_dep::place, nb::sig("def dplace(self) -> data_place | None"),
-              "Where the copy is wanted; None is near to where the task runs.")
+      .def_prop_ro("dplace", &place_of, nb::sig("def dplace(self) -> data_place | None"),
+                   "Where the copy is wanted; None is near to where the task runs.")
       .def(
           "get_ld", [](const py_dep& self) { return self.ld; },
           nb::sig("def get_ld(self) -> logical_data"), "The datum.")
@@ -93,10 +97,14 @@ task_dep to_task_dep(const context_state& state, nb::handle dep, const dep_user&
     refuse(user, errc::invalid_type,
            " got an argument " + got(dep) + "; pass accesses such as data.read() or data.rw()");
   }
-  const auto* data = as<py_data>(access->ld);
+  return to_task_dep(state, *access, user);
+}
+
+task_dep to_task_dep(const context_state& state, const py_dep& access, const dep_user& user) {
+  const auto* data = as<py_data>(access.ld);
   if (data == nullptr) {
     refuse(user, errc::invalid_type,
-           " got an access to an object of type " + class_name(access->ld) +
+           " got an access to an object of type " + class_name(access.ld) +
                "; it must be a logical_data");
   }
   if (data->state.get() != &state) {
@@ -105,20 +113,21 @@ task_dep to_task_dep(const context_state& state, nb::handle dep, const dep_user&
                ", which belongs to a different context; register it with this context",
            data);
   }
-  if (access->mode == access_mode::none) {
+  if (access.mode == access_mode::none) {
     refuse(user, errc::invalid_value,
            " uses " + name_of(data->data) + " with access AccessMode.NONE; use READ, WRITE or RW",
            data);
   }
-  if (writes(access->mode) && data->data.is_readonly()) {
+  if (writes(access.mode) && data->data.is_readonly()) {
     refuse(user, errc::invalid_value,
            " writes " + name_of(data->data) +
                ", which is read-only and cannot be written; use read(), or register a writable "
                "copy",
            data);
   }
-  return {data->data, access->mode, to_data_place(access->place, "dplace", data_place{}),
-          user.site};
+  const data_place place =
+      access.place.is_valid() ? to_data_place(access.place, "dplace", data_place{}) : data_place{};
+  return {data->data, access.mode, place, user.site};
 }
 
 void bind_access(nb::module_& core) {

@@ -34,8 +34,8 @@ struct body_dep {
 struct running_task {
   argument_list arguments;
   std::string symbol;
-  std::unique_ptr<body_scope> scope;  // ends with the body
-  int device = -1;                    // -1 = the host
+  std::optional<body_scope> scope;  // ends with the body
+  int device = -1;                  // -1 = the host
   exec_place place;
   bool over = false;
 
@@ -86,7 +86,7 @@ class python_body final : public body {
   [[nodiscard]] std::shared_ptr<running_task> make_running(const body_call& call) const;
   void call_function(running_task& task);
   nb::object call_with(running_task& task, std::vector<PyObject*> values) const;
-  void warn_of_kept(const std::vector<nb::object>& arrays) const;
+  void warn_of_kept(argument_list& given) const;
   [[nodiscard]] std::string task_name() const {
     return "task " +
            (symbol_.empty() ? "of line " + std::to_string(site_.line) : "'" + symbol_ + "'");
@@ -153,25 +153,22 @@ std::shared_ptr<running_task> python_body::make_running(const body_call& call) c
                        {},
                        {}});
   }
-  return std::make_shared<running_task>(
-      running_task{argument_list(std::move(entries), state_, call.queue), symbol_,
-                   std::make_unique<body_scope>(state_, call), call.device,
-                   call.device < 0 ? exec_place::host() : exec_place::device(call.device)});
+  return std::make_shared<running_task>(running_task{
+      argument_list(std::move(entries), state_, call.queue), symbol_, body_scope(*state_, call),
+      call.device, call.device < 0 ? exec_place::host() : exec_place::device(call.device)});
 }
 
 void python_body::call_function(running_task& task) {
-  std::vector<nb::object> arrays;
+  const auto extra = nb::borrow<nb::tuple>(arguments_.get());
+  std::vector<PyObject*> values;  // the task's arguments and the tuple keep them
+  values.reserve(task.arguments.size() + extra.size());
   for (std::size_t i = 0; i < task.arguments.size(); ++i) {
-    if (task.arguments.at(i).what) arrays.push_back(task.arguments.array(i));
+    if (task.arguments.at(i).what) values.push_back(task.arguments.array(i).ptr());
   }
-  std::vector<PyObject*> values;
-  for (const nb::object& array : arrays)
-    values.push_back(array.ptr());
-  for (const nb::handle extra : nb::borrow<nb::tuple>(arguments_.get())) {
-    values.push_back(extra.ptr());
-  }
+  for (const nb::handle each : extra)
+    values.push_back(each.ptr());
   static_cast<void>(call_with(task, std::move(values)));
-  if (state_->check) warn_of_kept(arrays);
+  if (state_->check) warn_of_kept(task.arguments);
 }
 
 // Of those that keep a current stream. Nothing but looks into sys.modules.
@@ -211,11 +208,12 @@ nb::object python_body::call_with(running_task& task, std::vector<PyObject*> val
 }
 
 // Three references are ours: the list of arguments, `arrays`, and none of the user's.
-void python_body::warn_of_kept(const std::vector<nb::object>& arrays) const {
+void python_body::warn_of_kept(argument_list& given) const {
   constexpr Py_ssize_t ours = 2;
-  for (std::size_t i = 0, next = 0; i < deps_.size(); ++i) {
+  for (std::size_t i = 0; i < deps_.size(); ++i) {
     if (!deps_[i].what) continue;
-    if (Py_REFCNT(arrays[next++].ptr()) <= ours) continue;
+    const nb::object array = given.array(i);
+    if (Py_REFCNT(array.ptr()) <= ours) continue;
     const std::string text = "the body of " + task_name() + " keeps its array of " + names_[i] +
                              ", which is not valid after the task; copy it";
     const nb::object category = nb::module_::import_("millstream._errors").attr("ContractWarning");

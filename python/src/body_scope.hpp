@@ -3,20 +3,28 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <utility>
 
 #include "context.hpp"
 
 namespace millstream::python {
 
-/// As long as it lives, the device of the body is current for native calls of the thread that made
-/// it, where the machine has such. Needs the interpreter lock.
+/// As long as it lives, which is shorter than the context's state, the device of the body is
+/// current for native calls of the thread that made it, where the machine has such. Needs the
+/// interpreter lock.
 class body_scope {
  public:
-  body_scope(std::shared_ptr<context_state> in, const body_call& call);
-  ~body_scope() { in_->on->opened().leave(device_, entered_); }
-  body_scope(const body_scope&) = delete;
-  body_scope& operator=(const body_scope&) = delete;
+  body_scope(const context_state& in, const body_call& call);
+  ~body_scope() {
+    if (entered_ != 0) leave();
+  }
+  body_scope(body_scope&& other) noexcept
+      : in_(other.in_),
+        device_(other.device_),
+        entered_(std::exchange(other.entered_, 0)),
+        stream_(other.stream_),
+        gave_stream_(std::exchange(other.gave_stream_, false)) {}
+  body_scope& operator=(body_scope&&) = delete;
 
   /// Number of the stream: that of the task where it runs on a device, else that of its queue. A
   /// body on the host of a GPU machine gets a stream of the current device when it asks for one;
@@ -26,7 +34,9 @@ class body_scope {
   void finish();
 
  private:
-  const std::shared_ptr<context_state> in_;
+  void leave() const noexcept;
+
+  const context_state& in_;
   const int device_;
   std::uint64_t entered_ = 0;
   std::uint64_t stream_;

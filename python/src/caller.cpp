@@ -41,14 +41,21 @@ std::string_view package_folder() {
 }
 
 #if defined(Py_LIMITED_API) || PY_VERSION_HEX < 0x030B0000
+// What computes `frame.f_lasti`, or null if that is no computed attribute.
+const PyGetSetDef* find_last_instruction(PyTypeObject* frame) {
+  const auto* each = static_cast<const PyGetSetDef*>(PyType_GetSlot(frame, Py_tp_getset));
+  for (; each != nullptr && each->name != nullptr; ++each) {
+    if (std::string_view(each->name) == "f_lasti") return each;
+  }
+  return nullptr;
+}
+
 // `frame.f_lasti`, of which the search for the name would be the larger half.
 PyObject* last_instruction(PyFrameObject* frame) {
   auto* const object = reinterpret_cast<PyObject*>(frame);
-  static PyObject* const descriptor =
-      nb::object(nb::handle(object).type().attr("f_lasti")).release().ptr();
-  static const auto get =
-      reinterpret_cast<descrgetfunc>(PyType_GetSlot(Py_TYPE(descriptor), Py_tp_descr_get));
-  return get(descriptor, object, nb::handle(object).type().ptr());
+  static const PyGetSetDef* const known = find_last_instruction(Py_TYPE(object));
+  if (known == nullptr) return PyObject_GetAttrString(object, "f_lasti");
+  return known->get(object, known->closure);
 }
 #endif
 
@@ -105,13 +112,14 @@ const line_entry& line_of(PyFrameObject* frame) {
 }  // namespace
 
 source_site caller_site() noexcept {
-  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
+  PyFrameObject* frame = PyEval_GetFrame();  // of somebody else's, until the next one
   try {
+    nb::object keep;
     while (frame != nullptr) {
-      const nb::object keep = nb::steal(reinterpret_cast<PyObject*>(frame));
       const line_entry& entry = line_of(frame);
       if (!entry.ours) return entry.site;
       frame = caller_of(frame);
+      keep = nb::steal(reinterpret_cast<PyObject*>(frame));
     }
   } catch (...) {
     // A line that cannot be told is no reason to fail.

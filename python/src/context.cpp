@@ -225,6 +225,19 @@ nb::object task_directly(call_arguments given) {
   return make_instance<py_task>([&] { return make_task(self->state, given.subspan(1), Py_None); });
 }
 
+py_data logical_data_empty(py_context& self, nb::handle shape, nb::handle dtype, nb::handle name) {
+  check_live(*self.state, "logical_data_empty()");
+  return make_empty(self.state, shape, dtype, name);
+}
+
+nb::object logical_data_empty_directly(call_arguments given) {
+  auto* const self = given.size() < 2 || given.size() > 4 ? nullptr : as<py_context>(given[0]);
+  if (self == nullptr) return {};
+  const auto later = [&](std::size_t i) { return i < given.size() ? given[i] : Py_None; };
+  return make_instance<py_data>(
+      [&] { return logical_data_empty(*self, given[1], later(2), later(3)); });
+}
+
 void check_callable(nb::handle function, const char* who) {
   if (PyCallable_Check(function.ptr()) != 0) return;
   throw error(errc::invalid_type, std::string(who) + " got a function of type " +
@@ -375,17 +388,12 @@ void bind_making(nb::class_<py_context>& type) {
           "one and use the other). ValueError, too, for stream 0, for device memory on a machine "
           "without GPUs and for another place than the array's; TypeError for other objects and "
           "for elements that are Python objects.")
-      .def(
-          "logical_data_empty",
-          [](py_context& self, nb::handle shape, nb::handle dtype, nb::handle name) {
-            check_live(*self.state, "logical_data_empty()");
-            return make_empty(self.state, shape, dtype, name);
-          },
-          "shape"_a.none(), "dtype"_a = nb::none(), "name"_a = nb::none(),
-          nb::sig("def logical_data_empty(self, shape: collections.abc.Iterable[int], "
-                  "dtype: object = None, name: str | None = None) -> millstream.logical_data"),
-          "Data without content; the first access must be `write`. `dtype`: None is float64. "
-          "ValueError unless `shape` has at least one dimension and positive extents.")
+      .def("logical_data_empty", &logical_data_empty, "shape"_a.none(), "dtype"_a = nb::none(),
+           "name"_a = nb::none(),
+           nb::sig("def logical_data_empty(self, shape: collections.abc.Iterable[int], "
+                   "dtype: object = None, name: str | None = None) -> millstream.logical_data"),
+           "Data without content; the first access must be `write`. `dtype`: None is float64. "
+           "ValueError unless `shape` has at least one dimension and positive extents.")
       .def(
           "logical_data_full",
           [](py_context& self, nb::handle shape, nb::handle value, nb::handle dtype,
@@ -746,6 +754,7 @@ void bind_context(nb::module_& core) {
   bind_kernels(type);
   bind_graphs(type);
   bind_watching(type);
+  note_direct_call(type, "logical_data_empty", &logical_data_empty_directly);
   note_direct_call(type, "task", &task_directly);
   note_direct_call(type, "submit", &submit_directly);
 }

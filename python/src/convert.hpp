@@ -26,11 +26,12 @@ inline constinit unsigned loaded_module = 0;
 /// The class of T, or null if it has gone. While the module is there it is looked for once.
 template <class T>
 [[nodiscard]] PyObject* class_of() noexcept {
+  constexpr unsigned never = ~0U;
   static constinit PyObject* known = nullptr;
-  static constinit unsigned found_in = 0;
-  if (known == nullptr || found_in == 0 || found_in != loaded_module) {
+  static constinit unsigned found_in = never;
+  if (found_in != loaded_module) [[unlikely]] {
     known = nb::type<T>().ptr();
-    found_in = loaded_module;
+    found_in = known != nullptr && loaded_module != 0 ? loaded_module : never;
   }
   return known;
 }

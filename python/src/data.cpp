@@ -29,7 +29,7 @@ py_dep access(nb::pointer_and_handle<py_data> self, nb::handle place) {
                                          " is read-only and cannot be written; "
                                          "use read(), or register a writable copy");
   }
-  return {nb::borrow(self.h), Mode, nb::borrow(place)};
+  return {nb::borrow(self.h), Mode, unless_none(place)};
 }
 
 template <access_mode Mode>
@@ -124,7 +124,7 @@ void fill(const std::shared_ptr<context_state>& state, nb::handle target, nb::ha
     // No device repeats a pattern of that size: the host writes it, and devices get copies.
     call.place = exec_place::host();
     const auto& asked = *nb::inst_ptr<py_dep>(target);
-    submit_body(state, call, nb::make_tuple(py_dep{asked.ld, asked.mode, nb::none()}));
+    submit_body(state, call, nb::make_tuple(py_dep{asked.ld, asked.mode, {}}));
     return;
   }
   submit_body(state, call, nb::make_tuple(target));
@@ -243,7 +243,7 @@ void fill_data(const py_context& in, nb::handle target, nb::handle value, nb::ha
                     "; pass a logical_data that is no token");
   }
   const exec_place at = to_filling_place(place);
-  fill(in.state, nb::cast(py_dep{nb::borrow(target), access_mode::write, nb::borrow(where)}),
+  fill(in.state, nb::cast(py_dep{nb::borrow(target), access_mode::write, unless_none(where)}),
        element_of(value, data->what->dtype), at);
 }
 
@@ -259,7 +259,7 @@ py_data make_full(const std::shared_ptr<context_state>& state, nb::handle shape,
   const nb::object value = element_of(fill_with.value, dtype);
   py_data made = make_empty(state, shape, dtype, fill_with.name);
   const nb::object handle = nb::cast(std::move(made));
-  fill(state, nb::cast(py_dep{handle, access_mode::write, nb::borrow(fill_with.where)}), value,
+  fill(state, nb::cast(py_dep{handle, access_mode::write, unless_none(fill_with.where)}), value,
        place);
   auto& filled = *nb::inst_ptr<py_data>(handle);
   return {filled.state, filled.data, filled.what};
@@ -291,7 +291,7 @@ void bind_data(nb::module_& core) {
                    "data_place: data_place | None = None, exec_place: exec_place | None = None) -> "
                    "None"),
            "What `context.logical_data_full` does to its data, for data that is there.");
-  nb::class_<py_data>(core, "logical_data", nb::is_weak_referenceable(),
+  nb::class_<py_data>(core, "logical_data", nb::pooled(), nb::is_weak_referenceable(),
                       "A value that may have copies in several memories. Contexts make it; "
                       "dropping the last handle queues the write-back to a registered buffer and "
                       "never waits.")

@@ -30,8 +30,12 @@ struct py_data {
 struct py_dep {
   nb::object ld;
   access_mode mode = access_mode::none;
-  nb::object place;
+  nb::object place;  ///< null is as None, and costs nothing
 };
+/// For the place of one.
+[[nodiscard]] inline nb::object unless_none(nb::handle place) {
+  return place.is_none() ? nb::object() : nb::borrow(place);
+}
 
 /// "'x'" or "data 3", for messages.
 [[nodiscard]] std::string name_of(const untyped_data& data);
@@ -45,6 +49,8 @@ struct dep_user {
 /// The access for the engine, with all checks: TypeError for what is no dep of a logical_data,
 /// ValueError for data of a different context and for writing to read-only data.
 [[nodiscard]] task_dep to_task_dep(const context_state& state, nb::handle dep,
+                                   const dep_user& user);
+[[nodiscard]] task_dep to_task_dep(const context_state& state, const py_dep& access,
                                    const dep_user& user);
 /// The datum of a dep that `to_task_dep` accepted.
 [[nodiscard]] inline const nb::object& data_object(nb::handle dep) {

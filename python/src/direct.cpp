@@ -42,6 +42,11 @@ bound_special& bound_of(PyObject* self) noexcept {
   return *reinterpret_cast<bound_special*>(self);
 }
 
+// How many there are by position. Python's own is a call in the stable ABI.
+constexpr std::size_t position_count(std::size_t count) noexcept {
+  return count & ~PY_VECTORCALL_ARGUMENTS_OFFSET;
+}
+
 // Null and a pending exception if it threw; null and none if it declined.
 PyObject* call_or_set_error(direct_call call, call_arguments given) noexcept {
   try {
@@ -60,8 +65,7 @@ PyObject* call_method(PyObject* self, PyObject* const* arguments, std::size_t co
                       PyObject* names) noexcept {
   const direct_method& method = self_of(self);
   if (names == nullptr) {
-    const auto given = static_cast<std::size_t>(PyVectorcall_NARGS(count));
-    PyObject* const result = call_or_set_error(method.call, {arguments, given});
+    PyObject* const result = call_or_set_error(method.call, {arguments, position_count(count)});
     if (result != nullptr || PyErr_Occurred() != nullptr) return result;
   }
   return PyObject_Vectorcall(method.method, arguments, count, names);
@@ -117,15 +121,21 @@ nb::object as_nanobind(const bound_special& bound) noexcept {
   return nb::steal(bind_as_nanobind(bound.method, bound.instance, type));
 }
 
+// The interpreter passes nothing to `__enter__`, and to `__exit__` what has room before it.
 PyObject* call_bound(PyObject* self, PyObject* const* arguments, std::size_t count,
                      PyObject* names) noexcept {
-  const bound_special& bound = bound_of(self);
-  const auto given = static_cast<std::size_t>(PyVectorcall_NARGS(count));
-  std::array<PyObject*, 4> all{bound.instance};
-  if (names == nullptr && given < all.size()) {
-    for (std::size_t i = 0; i < given; ++i)
-      all[i + 1] = arguments[i];
-    return call_method(bound.method, all.data(), given + 1, nullptr);
+  bound_special& bound = bound_of(self);
+  const std::size_t given = position_count(count);
+  if (names == nullptr && given == 0) {
+    return call_method(bound.method, &bound.instance, 1, nullptr);
+  }
+  const bool has_room = given != count;
+  if (names == nullptr && has_room) {
+    PyObject** const all = const_cast<PyObject**>(arguments) - 1;
+    PyObject* const before = std::exchange(all[0], bound.instance);
+    PyObject* const result = call_method(bound.method, all, given + 1, nullptr);
+    all[0] = before;
+    return result;
   }
   const nb::object other = as_nanobind(bound);
   if (!other.is_valid()) return nullptr;

@@ -192,8 +192,8 @@ nb::object to_tuple(const std::int64_t* numbers, std::size_t count) {
 
 // In bytes; none where the array is C-contiguous.
 std::vector<Py_ssize_t> strides_of(const tensor& what, const layout& elements, packing how) {
-  const std::vector<Py_ssize_t>& dims = elements.dims;
   if (what.strides == nullptr) return {};
+  const std::vector<Py_ssize_t> dims(elements.dims.begin(), elements.dims.end());
   std::vector<Py_ssize_t> strides(what.strides, what.strides + dims.size());
   if (is_c_contiguous(dims, strides, 1)) return {};
   if (how == packing::pack) {
@@ -217,7 +217,7 @@ std::shared_ptr<void> adopt(Managed* what) {
 dlpack_import describe(const tensor& what, packing how) {
   dlpack_import found;
   const std::vector<Py_ssize_t> dims(what.shape, what.shape + what.rank);
-  found.what = make_layout_of(dtype_of(what.element), dims);
+  found.what = make_layout_of(dtype_of(what.element), extent_list(dims));
   found.strides = strides_of(what, *found.what, how);
   found.address = static_cast<std::byte*>(what.data) + what.byte_offset;
   if (found.what->bytes == 0) found.address = nullptr;

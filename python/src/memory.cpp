@@ -77,8 +77,8 @@ std::pair<int, int> dlpack_device_of(nb::handle pointer) {
 nb::object make_capsule(nb::handle owner, nb::handle pointer, nb::handle size, nb::handle dtype,
                         std::pair<int, int> device) {
   dlpack_export memory;
-  memory.what =
-      make_layout_of(nb::borrow(dtype), {static_cast<Py_ssize_t>(to_index(size, "size"))});
+  const auto extent = static_cast<Py_ssize_t>(to_index(size, "size"));
+  memory.what = make_layout_of(nb::borrow(dtype), extent_list({&extent, 1}));
   memory.address = to_pointer(pointer);
   memory.home = {static_cast<dlpack_device>(device.first), device.second};
   memory.owner = nb::borrow(owner);
@@ -104,7 +104,7 @@ nb::object export_memory(nb::handle owner, nb::handle pointer, nb::handle shape,
   dlpack_export memory;
   memory.what =
       make_layout_of(dtype_by_dlpack(to_small(code, "dtype_code"), to_small(bits, "dtype_bits")),
-                     to_extents(shape));
+                     extent_list(to_extents(shape)));
   memory.address = to_pointer(pointer);
   const auto number = static_cast<std::int32_t>(to_small(device, "device_id"));
   memory.home = has_host_memory() ? dlpack_home{dlpack_device::cpu, 0}

@@ -97,15 +97,8 @@ void refuse_objects(nb::handle dtype) {
                                       "convert the array to a numeric or fixed-size dtype");
 }
 
-Py_ssize_t to_extent(nb::handle element) {
-  PyObject* const number = PyNumber_Index(element.ptr());
-  if (number == nullptr) {
-    clear_type_error();
-    throw error(errc::invalid_type, "a shape must hold integers, not " + class_name(element) +
-                                        "; pass a tuple such as (16, 16)");
-  }
-  const nb::object keep = nb::steal(number);
-  const Py_ssize_t extent = PyLong_AsSsize_t(number);
+Py_ssize_t to_positive(nb::handle number) {
+  const Py_ssize_t extent = PyLong_AsSsize_t(number.ptr());
   if (extent == -1 && PyErr_Occurred()) {
     PyErr_Clear();
     throw binding_error(errc::invalid_value,
@@ -117,6 +110,17 @@ Py_ssize_t to_extent(nb::handle element) {
                                          " of a shape is not positive; use extents from 1");
   }
   return extent;
+}
+
+Py_ssize_t to_extent(nb::handle element) {
+  PyObject* const number = PyNumber_Index(element.ptr());
+  if (number == nullptr) {
+    clear_type_error();
+    throw error(errc::invalid_type, "a shape must hold integers, not " + class_name(element) +
+                                        "; pass a tuple such as (16, 16)");
+  }
+  const nb::object keep = nb::steal(number);
+  return to_positive(number);
 }
 
 // What NumPy can make arrays of. Asked for only where a rank is beyond what every NumPy has.
@@ -133,6 +137,25 @@ void check_rank(std::size_t rank) {
   if (rank <= always_fine || rank <= most_dimensions()) return;
   throw error(errc::invalid_value, "a shape has more than " + std::to_string(most_dimensions()) +
                                        " dimensions, which NumPy has no arrays of; merge some");
+}
+
+// A tuple of numbers, which may be kept as it is.
+bool is_plain(nb::handle shape) {
+  if (PyTuple_CheckExact(shape.ptr()) == 0) return false;
+  const Py_ssize_t rank = PyTuple_Size(shape.ptr());
+  for (Py_ssize_t axis = 0; axis < rank; ++axis) {
+    if (PyLong_CheckExact(PyTuple_GetItem(shape.ptr(), axis)) == 0) return false;
+  }
+  return rank > 0;
+}
+
+extent_list to_extents_of_plain(nb::handle shape) {
+  return {static_cast<std::size_t>(PyTuple_Size(shape.ptr())), [&](std::size_t axis) {
+            const Py_ssize_t extent =
+                to_positive(PyTuple_GetItem(shape.ptr(), static_cast<Py_ssize_t>(axis)));
+            check_rank(axis + 1);
+            return extent;
+          }};
 }
 
 std::vector<Py_ssize_t> to_extents(nb::handle shape) {
@@ -158,7 +181,7 @@ std::vector<Py_ssize_t> to_extents(nb::handle shape) {
 }
 
 // Extents of zero do not make the others any smaller, as in NumPy.
-std::size_t byte_count(const std::vector<Py_ssize_t>& dims, std::size_t itemsize) {
+std::size_t byte_count(const extent_list& dims, std::size_t itemsize) {
   std::size_t bytes = itemsize;
   bool empty = false;
   for (const Py_ssize_t extent : dims) {
@@ -174,6 +197,22 @@ std::size_t byte_count(const std::vector<Py_ssize_t>& dims, std::size_t itemsize
     }
   }
   return empty ? 0 : bytes;
+}
+
+nb::object to_tuple(const extent_list& dims) {
+  return make_tuple_of(dims.size(), [&](std::size_t axis) {
+    PyObject* const extent = PyLong_FromSsize_t(dims.data()[axis]);
+    if (extent == nullptr) throw nb::python_error();
+    return nb::steal(extent);
+  });
+}
+
+// As NumPy does: the dimensions of such an element become the last ones of the array.
+extent_list join(const extent_list& dims, nb::handle subarray) {
+  std::vector<Py_ssize_t> all(dims.begin(), dims.end());
+  for (const nb::handle extent : subarray.attr("shape"))
+    all.push_back(nb::cast<Py_ssize_t>(extent));
+  return extent_list(all);
 }
 
 }  // namespace
@@ -195,41 +234,33 @@ nb::object to_dtype(nb::handle what) {
   return dtype;
 }
 
-layout_ptr make_layout_of(nb::object dtype, std::vector<Py_ssize_t> dims) {
+layout_ptr make_layout_of(nb::object dtype, extent_list dims, nb::object shape) {
   check_rank(dims.size());
   const dtype_facts& facts = facts_of(dtype);
   auto made = std::make_shared<layout>();
   made->bytes = byte_count(dims, facts.itemsize);
   made->itemsize = facts.itemsize;
   made->alignment = facts.alignment;
-  PyObject* const shape = PyTuple_New(static_cast<Py_ssize_t>(dims.size()));
-  if (shape == nullptr) throw nb::python_error();
-  made->shape = nb::steal(shape);
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    PyObject* const extent = PyLong_FromSsize_t(dims[i]);
-    if (extent == nullptr) throw nb::python_error();
-    PyTuple_SetItem(shape, static_cast<Py_ssize_t>(i), extent);
-  }
+  made->shape = shape.is_valid() ? std::move(shape) : to_tuple(dims);
   made->dims = std::move(dims);
   made->dtype = std::move(dtype);
   return made;
 }
 
 layout_ptr make_layout(nb::handle shape, nb::handle elements) {
-  std::vector<Py_ssize_t> dims = to_extents(shape);
+  nb::object kept = is_plain(shape) ? nb::borrow(shape) : nb::object();
+  extent_list dims = kept.is_valid() ? to_extents_of_plain(shape) : extent_list(to_extents(shape));
   nb::object dtype = to_dtype(elements);
   if (facts_of(dtype).has_subarray) {
-    // As NumPy does: the dimensions of the element become the last ones of the array.
-    for (const nb::handle extent : dtype.attr("shape")) {
-      dims.push_back(nb::cast<Py_ssize_t>(extent));
-    }
+    dims = join(dims, dtype);
+    kept = {};
     dtype = dtype.attr("base");
   }
   if (facts_of(dtype).itemsize == 0) {
     throw error(errc::invalid_value, "elements of dtype " + std::string(nb::str(dtype).c_str()) +
                                          " have no bytes; give the dtype a size");
   }
-  return make_layout_of(std::move(dtype), std::move(dims));
+  return make_layout_of(std::move(dtype), std::move(dims), std::move(kept));
 }
 
 layout_ptr layout_of(nb::handle array) {
@@ -238,7 +269,7 @@ layout_ptr layout_of(nb::handle array) {
   std::vector<Py_ssize_t> dims;
   for (const nb::handle extent : array.attr("shape"))
     dims.push_back(nb::cast<Py_ssize_t>(extent));
-  return make_layout_of(std::move(dtype), std::move(dims));
+  return make_layout_of(std::move(dtype), extent_list(dims));
 }
 
 nb::object array_over(const layout& what, void* memory, bool writable, nb::handle base) {

@@ -8,15 +8,16 @@
 #include <memory>
 #include <vector>
 
+#include "extent_list.hpp"
 #include "interpreter.hpp"
 
 namespace millstream::python {
 
 /// Shape and element type of a datum. Shared, never changed, dropped with the lock held.
 struct layout {
-  nb::object dtype;              ///< numpy.dtype
-  nb::object shape;              ///< tuple of int
-  std::vector<Py_ssize_t> dims;  ///< the same numbers
+  nb::object dtype;  ///< numpy.dtype
+  nb::object shape;  ///< tuple of int
+  extent_list dims;  ///< the same numbers
   std::size_t bytes = 0;
   std::size_t itemsize = 0;          ///< bytes of one element
   std::size_t alignment = 1;         ///< in bytes, a power of two
@@ -42,8 +43,9 @@ using layout_ptr = std::shared_ptr<const layout>;
 /// ValueError unless all are positive and there is at least one. `elements` as for `to_dtype`, and
 /// checked after the shape.
 [[nodiscard]] layout_ptr make_layout(nb::handle shape, nb::handle elements);
-/// The same from checked parts; extents of zero and no extents are allowed.
-[[nodiscard]] layout_ptr make_layout_of(nb::object dtype, std::vector<Py_ssize_t> dims);
+/// The same from checked parts; extents of zero and no extents are allowed. `shape`: a tuple of
+/// them, or null.
+[[nodiscard]] layout_ptr make_layout_of(nb::object dtype, extent_list dims, nb::object shape = {});
 /// Of an existing array.
 [[nodiscard]] layout_ptr layout_of(nb::handle array);
 

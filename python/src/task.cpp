@@ -30,6 +30,15 @@ void add_dep(py_task& self, nb::handle dep) {
   self.data.push_back(data_object(dep));
 }
 
+namespace {
+
+void add_access(py_task& self, const py_dep& access) {
+  self.core.add_dep(to_task_dep(*self.state, access, {self.site, "a task", self.symbol}));
+  self.data.push_back(access.ld);
+}
+
+}  // namespace
+
 void set_symbol(py_task& self, std::string_view symbol) {
   self.core.set_symbol(symbol);
   self.symbol = symbol;
@@ -130,7 +139,7 @@ bool leave(py_task& self, nb::handle type, nb::handle value, nb::handle) {
 
 // A body that looks at nothing launches nothing, and pays nothing.
 body_scope& scope_of(py_task& self, const body_call& call) {
-  if (!self.scope) self.scope = std::make_unique<body_scope>(self.state, call);
+  if (!self.scope) self.scope.emplace(*self.state, call);
   return *self.scope;
 }
 
@@ -144,11 +153,12 @@ argument_list& arguments(py_task& self) {
   entries.reserve(self.data.size());
   for (std::size_t i = 0; i < self.data.size(); ++i) {
     const auto& data = *nb::inst_ptr<py_data>(self.data[i]);
+    const task_dep& dep = self.core.dep(i);
     entries.push_back({data.what,
                        data.data.state(),
                        call.pointers[i],
-                       writes(self.core.dep(i).mode),
-                       home_of(*self.state, self.core.dep(i).place, call.device),
+                       writes(dep.mode),
+                       home_of(*self.state, dep.place, call.device),
                        self.data[i],
                        {},
                        {}});
@@ -204,6 +214,7 @@ nb::object described(py_task& self, nb::handle maker) {
 }
 
 std::uint64_t stream_of(py_task& self) {
+  if (self.scope && self.core.is_open()) return self.scope->stream();
   const body_call call = self.core.call();
   return self.state->native_memory ? scope_of(self, call).stream() : call.queue;
 }
@@ -235,10 +246,28 @@ std::uintptr_t get_arg(py_task& self, nb::handle index) {
   return address;
 }
 
+nb::object args_cai(py_task& self) {
+  return of_arguments(self, [](argument_list& list) { return list.views(); });
+}
+
+// Of a call with an index.
+py_task* of_indexed_call(call_arguments given) {
+  return given.size() != 2 || given[1] == Py_None ? nullptr : as<py_task>(given[0]);
+}
+
 nb::object get_arg_directly(call_arguments given) {
-  if (given.size() != 2 || given[1] == Py_None) return {};
-  auto* const self = as<py_task>(given[0]);
+  auto* const self = of_indexed_call(given);
   return self == nullptr ? nb::object() : nb::int_(get_arg(*self, given[1]));
+}
+
+nb::object get_arg_cai_directly(call_arguments given) {
+  auto* const self = of_indexed_call(given);
+  return self == nullptr ? nb::object() : get_arg_cai(*self, given[1]);
+}
+
+nb::object args_cai_directly(call_arguments given) {
+  auto* const self = given.size() == 1 ? as<py_task>(given[0]) : nullptr;
+  return self == nullptr ? nb::object() : args_cai(*self);
 }
 
 nb::object stream_ptr_directly(call_arguments given) {
@@ -265,7 +294,7 @@ py_task::~py_task() {
 }
 
 void add_part(py_task& self, nb::handle part, bool& placed) {
-  if (as<py_dep>(part) != nullptr) return add_dep(self, part);
+  if (const auto* const access = as<py_dep>(part)) return add_access(self, *access);
   nb::object keep;
   const exec_place* const place = find_exec_place(part, keep);
   if (place == nullptr) add_dep(self, part);  // says what is wrong with it
@@ -334,13 +363,9 @@ void bind_task(nb::module_& core) {
       .def("get_arg_cai", &get_arg_cai, "index"_a,
            nb::sig("def get_arg_cai(self, index: int) -> stf_cai"),
            "View of dependency `index`; errors as `get_arg`.")
-      .def(
-          "args_cai",
-          [](py_task& self) {
-            return of_arguments(self, [](argument_list& list) { return list.views(); });
-          },
-          nb::sig("def args_cai(self) -> stf_cai | tuple[stf_cai, ...] | None"),
-          "Views of all dependencies but tokens: None, one view, or a tuple.")
+      .def("args_cai", &args_cai,
+           nb::sig("def args_cai(self) -> stf_cai | tuple[stf_cai, ...] | None"),
+           "Views of all dependencies but tokens: None, one view, or a tuple.")
       .def("_where", &where,
            nb::sig("def _where(self) -> tuple[millstream.CudaStream, int | None]"),
            "`stream_ptr`, and the device: -1 for the host, None on machines without GPU streams.")
@@ -363,6 +388,8 @@ void bind_task(nb::module_& core) {
   note_direct_call(type, "__enter__", &enter_directly<py_task, &enter>);
   note_direct_call(type, "__exit__", &leave_directly<py_task, &leave>);
   note_direct_call(type, "get_arg", &get_arg_directly);
+  note_direct_call(type, "get_arg_cai", &get_arg_cai_directly);
+  note_direct_call(type, "args_cai", &args_cai_directly);
   note_direct_call(type, "stream_ptr", &stream_ptr_directly);
 }
 

@@ -22,14 +22,14 @@ namespace millstream::python {
 struct py_task {
   py_task(std::shared_ptr<context_state> in, source_site at);
   py_task(py_task&&) noexcept = default;
-  py_task& operator=(py_task&&) noexcept = default;
+  py_task& operator=(py_task&&) = delete;
   ~py_task();
 
   std::shared_ptr<context_state> state;
   untyped_task core;
   object_list data;                        ///< the logical_data of each dependency, until the end
   std::optional<argument_list> arguments;  ///< made at the first look at an array or view
-  std::unique_ptr<body_scope> scope;       ///< with native calls, from the first look on
+  std::optional<body_scope> scope;         ///< with native calls, from the first look on
   nb::object tuple;                        ///< what `args()` gave
   int uses = 0;  ///< calls that make arrays or views now: code of the user's may run inside of them
   source_site site;

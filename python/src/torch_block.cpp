@@ -129,8 +129,9 @@ nb::object known_or(std::uint64_t number, int device, Find&& find) {
 nb::object find_switch(py_task& task, nb::handle torch) {
   static constinit module_name find(adapter, "_find_switch");
   if (!task.state->native_memory) return nb::none();
-  const int device = task.core.call().device;
-  const std::uint64_t number = stream_of(task);
+  const body_call call = task.core.call();
+  const int device = call.device;
+  const std::uint64_t number = scope_of(task, call).stream();
   return known_or(number, device, [&] {
     return call_python(find.get(), torch, nb::make_tuple(from_stream(number), device));
   });

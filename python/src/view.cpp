@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "view.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "bind.hpp"
 #include "convert.hpp"
 #include "data.hpp"
+#include "direct.hpp"
 #include "dlpack.hpp"
 #include "errors.hpp"
 
@@ -310,34 +312,58 @@ nb::object argument_list::array(std::size_t index) {
 nb::object argument_list::view(std::size_t index) {
   entry& what = checked(index);
   if (!what.view.is_valid()) {
-    py_view made;
-    made.address = what.address;
-    made.what = what.what;
-    made.readonly = !what.writable;
-    made.home = what.home;
-    made.lent = lent();
-    made.index = index;
-    made.base = what.base;
-    what.view = nb::cast(std::move(made));
+    const auto make = [&] {
+      py_view made;
+      made.address = what.address;
+      made.what = what.what;
+      made.readonly = !what.writable;
+      made.home = what.home;
+      made.lent = lent();
+      made.index = index;
+      made.base = what.base;
+      return made;
+    };
+    what.view = make_instance<py_view>(make);
+    if (!what.view.is_valid()) what.view = nb::cast(make());
   }
   return what.view;
 }
 
+template <class Get>
+nb::object argument_list::each_with_content(Get&& get) {
+  std::size_t at = 0;
+  return make_tuple_of(content_count(), [&](std::size_t) {
+    while (!entries_[at].what)
+      ++at;
+    return get(at++);
+  });
+}
+
+std::size_t argument_list::content_count() const noexcept {
+  return static_cast<std::size_t>(std::count_if(
+      entries_.begin(), entries_.end(), [](const entry& each) { return each.what != nullptr; }));
+}
+
+// All are made before the tuple is, which the collector of garbage shows to everybody.
 nb::object argument_list::arrays() {
-  nb::list found;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].what) found.append(array(i));
+    if (entries_[i].what) static_cast<void>(array(i));
   }
-  return nb::tuple(found);
+  return each_with_content([this](std::size_t index) { return array(index); });
 }
 
 nb::object argument_list::views() {
-  nb::list found;
+  const entry* only = nullptr;
+  std::size_t count = 0;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].what) found.append(view(i));
+    if (!entries_[i].what) continue;
+    static_cast<void>(view(i));
+    only = &entries_[i];
+    ++count;
   }
-  if (nb::len(found) == 0) return nb::none();
-  return nb::len(found) == 1 ? nb::object(found[0]) : nb::object(nb::tuple(found));
+  if (count == 0) return nb::none();
+  if (count == 1) return only->view;
+  return each_with_content([this](std::size_t index) { return entries_[index].view; });
 }
 
 nb::object py_view::key() const {
@@ -363,20 +389,10 @@ nb::object argument_list::capsules() const {
 }
 
 nb::object argument_list::described(nb::handle maker) {
-  std::size_t count = 0;
   for (const entry& each : entries_) {
-    if (!each.what) continue;
-    if (!is_device_memory(*in_, each.home)) return nb::none();
-    ++count;
+    if (each.what && !is_device_memory(*in_, each.home)) return nb::none();
   }
-  nb::object made = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
-  if (!made.is_valid()) throw nb::python_error();
-  Py_ssize_t at = 0;
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (!entries_[i].what) continue;
-    PyTuple_SetItem(made.ptr(), at++, description(i, maker).release().ptr());
-  }
-  return made;
+  return each_with_content([&](std::size_t index) { return description(index, maker); });
 }
 
 nb::object argument_list::description(std::size_t index, nb::handle maker) {

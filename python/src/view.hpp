@@ -129,6 +129,10 @@ class argument_list {
 
  private:
   [[nodiscard]] entry& checked(std::size_t index);
+  [[nodiscard]] std::size_t content_count() const noexcept;
+  /// A tuple of what `get(index)` gives for each argument but tokens.
+  template <class Get>
+  [[nodiscard]] nb::object each_with_content(Get&& get);
   [[nodiscard]] nb::object description(std::size_t index, nb::handle maker);
   [[nodiscard]] const std::shared_ptr<lease>& lent();
 

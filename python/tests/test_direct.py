@@ -16,6 +16,7 @@ import pytest
 
 METHODS = [
     (stf.context, "task"),
+    (stf.context, "logical_data_empty"),
     (stf.context, "submit"),
     (stf.context, "cuda_kernel"),
     (stf.logical_data, "read"),
@@ -24,6 +25,8 @@ METHODS = [
     (stf.task, "__enter__"),
     (stf.task, "__exit__"),
     (stf.task, "get_arg"),
+    (stf.task, "get_arg_cai"),
+    (stf.task, "args_cai"),
     (stf.task, "stream_ptr"),
     (stf.cuda_kernel, "__enter__"),
     (stf.cuda_kernel, "__exit__"),

@@ -145,6 +145,23 @@ def test_an_open_task_keeps_its_data(ctx, collect_always):
     assert memory.tolist() == [1, 1]
 
 
+def test_data_that_went_have_no_watchers_of_their_own(ctx):
+    told = []
+
+    def watched(number):
+        fresh = ctx.logical_data_empty((4,))
+        return fresh, weakref.ref(fresh, lambda _: told.append(number))
+
+    watches = []
+    for number in range(300):
+        fresh, watch = watched(number)
+        assert watch() is fresh
+        assert [each() for each in watches] == [None] * number
+        watches.append(watch)
+        del fresh
+        assert told == list(range(number + 1))
+
+
 def test_an_ended_task_keeps_no_data_alive(ctx):
     for _ in range(3):
         temporary = ctx.logical_data_empty((1000,), np.float64)

@@ -2,6 +2,7 @@
 """Registering buffers and making data: dtypes, shapes, layouts, places, names."""
 
 import array
+import collections
 import ctypes
 import gc
 import itertools
@@ -14,6 +15,9 @@ DTYPES = [
     "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16", "g",
     ">f8", "M8[s]", "m8[ns]", "S5", "U3", "V7", [("a", "i2"), ("b", "f8", (2,))],
 ]  # fmt: skip
+
+
+Extents = collections.namedtuple("Extents", "planes rows columns")
 
 
 def sample(dtype, count=6):
@@ -439,6 +443,31 @@ def test_new_data_have_the_shape_and_dtype_asked_for(ctx):
         ctx.logical_data_empty((2,), "no such dtype")
     with pytest.raises(ValueError, match="no bytes"):
         ctx.logical_data_empty((2,), "V0")
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(2, 1, 3), (2, True, 3), (np.int64(2), 1, 3), Extents(2, 1, 3), [2, 1, 3], range(1, 4)],
+)
+def test_shapes_are_plain_tuples_of_int(ctx, shape):
+    found = ctx.logical_data_empty(shape).shape
+    assert found == tuple(int(each) for each in shape)
+    assert type(found) is tuple
+    assert {type(each) for each in found} == {int}
+
+
+@pytest.mark.parametrize("rank", [4, 5, 32])
+def test_shapes_of_many_dimensions(ctx, rank):
+    shape = (2,) * 3 + (1,) * (rank - 4) + (3,)
+    data = ctx.logical_data_zeros(shape, "i4")
+    assert data.shape == shape
+    assert ctx.wait(data).tolist() == np.zeros(shape, "i4").tolist()
+
+
+def test_shapes_of_too_many_dimensions_are_refused(ctx):
+    for shape in ((1,) * 65, [1] * 65):
+        with pytest.raises(ValueError, match="dimensions"):
+            ctx.logical_data_empty(shape)
 
 
 RECORD = np.dtype([("a", "i4"), ("b", "f8", (4,))])
