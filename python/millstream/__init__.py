@@ -22,8 +22,6 @@ import importlib
 
 TYPE_CHECKING = False  # type checkers know better; importing it from typing takes milliseconds
 if TYPE_CHECKING:
-    from typing import Any
-
     from millstream._access import AccessMode as AccessMode
     from millstream._core import async_resources as async_resources
     from millstream._core import context as context
@@ -76,66 +74,72 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_NAMES = {
-    "millstream._access": ("AccessMode",),
-    "millstream._core": (
-        "async_resources",
-        "context",
-        "cuda_kernel",
-        "current_task",
-        "data_place",
-        "dep",
-        "dlpack_export",
-        "exec_place",
-        "logical_data",
-        "machine",
-        "read",
-        "recorded_graph",
-        "running_task",
-        "rw",
-        "stf_cai",
-        "synchronize",
-        "task",
-        "write",
-    ),
-    "millstream._device_array": ("DeviceArray",),
-    "millstream._errors": (
-        "ContractWarning",
-        "DeadlockError",
-        "DeviceError",
-        "DeviceLostError",
-        "Error",
-        "ExportError",
-        "InternalError",
-        "InvalidPlaceError",
-        "InvalidTypeError",
-        "InvalidValueError",
-        "LayoutError",
-        "MissingDataError",
-        "NotWrittenError",
-        "NumberRangeError",
-        "OutOfMemoryError",
-        "OutOfRangeError",
-        "PoisonedError",
-        "TaskFailedError",
-        "TaskFailedWarning",
-        "UnavailableError",
-        "UnimplementedError",
-        "UnsupportedError",
-        "UsageError",
-    ),
-    "millstream._future": ("Future",),
-    "millstream._stream": ("CudaStream",),
-    "millstream.paths": (
-        "get_include_paths",
-        "get_library_dir",
-        "get_library_path",
-        "get_stf_include_dir",
-    ),
-}
-_HOME = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = [
+    "AccessMode",
+    "ContractWarning",
+    "CudaStream",
+    "DeadlockError",
+    "DeviceArray",
+    "DeviceError",
+    "DeviceLostError",
+    "Error",
+    "ExportError",
+    "Future",
+    "InternalError",
+    "InvalidPlaceError",
+    "InvalidTypeError",
+    "InvalidValueError",
+    "LayoutError",
+    "MissingDataError",
+    "NotWrittenError",
+    "NumberRangeError",
+    "OutOfMemoryError",
+    "OutOfRangeError",
+    "PoisonedError",
+    "TaskFailedError",
+    "TaskFailedWarning",
+    "UnavailableError",
+    "UnimplementedError",
+    "UnsupportedError",
+    "UsageError",
+    "__version__",
+    "async_resources",
+    "context",
+    "cuda_kernel",
+    "current_task",
+    "data_place",
+    "dep",
+    "dlpack_export",
+    "exec_place",
+    "get_include_paths",
+    "get_library_dir",
+    "get_library_path",
+    "get_stf_include_dir",
+    "logical_data",
+    "machine",
+    "read",
+    "recorded_graph",
+    "running_task",
+    "rw",
+    "stf_cai",
+    "synchronize",
+    "task",
+    "write",
+]
 
-__all__ = ["__version__", *sorted(_HOME)]
+# The modules of these; errors and warnings are in `_errors`, and the rest is compiled.
+_HOME = {
+    "AccessMode": "_access",
+    "CudaStream": "_stream",
+    "DeviceArray": "_device_array",
+    "Future": "_future",
+    "get_include_paths": "paths",
+    "get_library_dir": "paths",
+    "get_library_path": "paths",
+    "get_stf_include_dir": "paths",
+}
+# What this module needs itself.
+_OWN = {"TYPE_CHECKING", "annotations", "importlib"}
 
 
 def _find_version() -> str:
@@ -147,16 +151,24 @@ def _find_version() -> str:
         return "0.0.0"
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        value: Any = _find_version()
-    elif name in _HOME:
-        value = getattr(importlib.import_module(_HOME[name]), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
+def _home_of(name: str) -> str:
+    otherwise = "_errors" if name.endswith(("Error", "Warning")) else "_core"
+    return f"millstream.{_HOME.get(name, otherwise)}"
+
+
+# Checkers would take it for any name at all.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            value = _find_version()
+        elif name in __all__:
+            value = getattr(importlib.import_module(_home_of(name)), name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__} - _OWN)

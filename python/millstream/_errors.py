@@ -10,9 +10,22 @@ from __future__ import annotations
 import sys
 import warnings
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 if sys.version_info < (3, 11):
     from exceptiongroup import (  # type: ignore[import-not-found, unused-ignore]
         BaseExceptionGroup,
+    )
+
+
+# In the dictionary of the exception, so that it is copied and pickled like any attribute.
+def _detail(name: str, meaning: str) -> Any:
+    return property(
+        lambda self: self.__dict__.get(name),
+        lambda self, value: self.__dict__.__setitem__(name, value),
+        doc=meaning,
     )
 
 
@@ -21,18 +34,12 @@ class Error(Exception):
 
     The text reads ``<who> <failed how>; <way out>``. What is known besides the text is in the
     attributes; `None` means unknown.
-
-    Attributes:
-        task: name of the task, or ``"task 12"`` where it has none.
-        data: names of the data, e.g. ``"'x', 'y'"``.
-        file: source file of the line of the user's program that is meant.
-        line: number of that line, from 1.
     """
 
-    task: str | None = None
-    data: str | None = None
-    file: str | None = None
-    line: int | None = None
+    task: str | None = _detail("task", 'Name of the task, or ``"task 12"`` where it has none.')
+    data: str | None = _detail("data", "Names of the data, e.g. ``\"'x', 'y'\"``.")
+    file: str | None = _detail("file", "Source file of the line of the user's program meant.")
+    line: int | None = _detail("line", "Number of that line, from 1.")
 
 
 class UsageError(Error, RuntimeError):

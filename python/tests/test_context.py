@@ -235,6 +235,24 @@ def test_wait_raises_what_nobody_has_seen(ctx, x):
     assert ctx.wait(x).tolist() == [3] * 4
 
 
+@pytest.mark.parametrize("end", ["wait", "finalize"])
+def test_wait_is_for_its_data_only(ctx, x, gate, end):
+    other = ctx.logical_data(np.zeros(1))
+
+    def fail(*_):
+        gate.hold()
+        raise KeyError("k")
+
+    ctx.host_launch(other.rw(), fn=fail)
+    ctx.host_launch(x.write(), fn=lambda a: a.fill(3))
+    assert ctx.wait(x).tolist() == [3] * 4
+    assert not gate.is_open()
+    gate.open()
+    with pytest.raises(KeyError, match="k"):
+        ctx.wait(other) if end == "wait" else ctx.finalize()
+    assert ctx.check_errors() is None
+
+
 @pytest.mark.fault("A07")
 @pytest.mark.usefixtures("two_devices")
 def test_several_exceptions_are_a_group_in_submission_order(ctx, gate):

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays that are not C-contiguous: packed for tasks, written back element by element."""
 
+import contextlib
+import os
+
 import millstream as stf
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from millstream._core import copy_from_memory, copy_to_memory
 
 DEVICES = [stf.exec_place.device(0), stf.exec_place.device(1)]
 
@@ -199,57 +203,117 @@ def test_packed_data_are_checked_like_others(host):
 # --- any dtype, shape and layout, bit for bit
 
 DTYPES = [
-    "?", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8", "c16", ">i4", "M8[us]", "m8[D]", "S3",
-    "U2", "V5", [("a", "i2"), ("b", "f4", (2,))],
+    "?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "g", "c8", "c16", "G",
+    ">i4", ">f8", ">c8", "M8[us]", "m8[D]", "S3", "U2", ">U1", "V5",
+    [("a", "i2"), ("b", "f4", (2,))],
+    {"names": ["a", "b"], "formats": ["i1", "f8"], "offsets": [3, 8], "itemsize": 24},
+    np.dtype([("a", "?"), ("b", "g"), ("c", [("d", "u1"), ("e", "M8[s]")])], align=True),
 ]  # fmt: skip
+with contextlib.suppress(ImportError):
+    import ml_dtypes
+
+    DTYPES += [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
+HIGHEST_RANK = 64 if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else 32
+ON_CUDA = os.environ.get("MILLSTREAM_MACHINE") == "cuda"
+
+
+def opaque(array):
+    """The same elements as plain bytes, those between the fields of records included."""
+    return array.view(np.dtype((np.void, array.dtype.itemsize)))
+
+
+def broadcast(draw, raw, array, axes):
+    """`array` with other extents of these axes, whose elements are all the same."""
+    shape, strides = list(array.shape), list(array.strides)
+    for axis in axes:
+        shape[axis], strides[axis] = draw(st.integers(0, 4)), 0
+    offset = array.ctypes.data - raw.ctypes.data
+    return np.ndarray(shape, array.dtype, raw.data, offset, strides)
 
 
 @st.composite
 def arrays(draw):
+    """Memory, and an array of some of it: with steps, reversed axes, axes in another order, axes of
+    extent 1, and broadcast ones."""
     dtype = np.dtype(draw(st.sampled_from(DTYPES)))
     shape = draw(st.lists(st.integers(0, 5), min_size=0, max_size=6).map(tuple))
     steps = [draw(st.sampled_from([1, 1, 2, -1, -2, 3])) for _ in shape]
-    room = tuple(extent * abs(step) + 2 for extent, step in zip(shape, steps, strict=True))
+    margin = draw(st.sampled_from([0, 1]))
+    room = tuple(extent * abs(step) + 2 * margin for extent, step in zip(shape, steps, strict=True))
     seed = draw(st.integers(0, 2**32 - 1))
     count = int(np.prod(room)) * dtype.itemsize
     raw = np.random.default_rng(seed).integers(0, 256, count, dtype="u1")
-    if dtype.kind in "?b":
+    if dtype.kind == "b":
         raw &= 1
-    whole_array = np.ndarray(room, dtype, raw.data)
-    part = tuple(
-        slice(1, 1 + extent * step, step) if step > 0
-        else slice(extent * -step, 0, step)
-        for extent, step in zip(shape, steps, strict=True)
-    )  # fmt: skip
-    order = draw(st.permutations(range(len(shape))))
-    return raw, whole_array[(*part, ...)].transpose(order)
+    inner = tuple(slice(margin, end - margin) for end in room)
+    array = np.ndarray(room, dtype, raw.data)[(*inner, ...)]
+    array = array[(*(slice(None, None, step) for step in steps), ...)]
+    more = draw(st.sampled_from([0, 0, 1, 3, HIGHEST_RANK - len(shape)]))
+    array = array[(..., *[None] * more)]
+    array = array.transpose(draw(st.permutations(range(array.ndim))))
+    single = [axis for axis in range(array.ndim) if array.shape[axis] == 1]
+    if array.size > 0 and single:
+        array = broadcast(draw, raw, array, draw(st.lists(st.sampled_from(single), max_size=3)))
+    return raw, array
+
+
+def turn(x):
+    """Reverses the order of the elements."""
+    flat = opaque(x).reshape(-1)
+    flat[...] = flat[::-1].copy()
+
+
+def run_there(ctx, body, dep, place):
+    """`body` in a task: with the array itself, or on a GPU with a copy of it."""
+    if not ON_CUDA or place.kind == "host":
+        ctx.submit(body, dep, place=place)
+        return
+    data = dep.get_ld()
+    content = np.empty(data.shape, data.dtype)
+    with ctx.task(place, dep) as t:
+        if content.size == 0:
+            return
+        copy_from_memory(content, t.get_arg(0), t.stream_ptr())
+        body(content)
+        if dep.mode & stf.AccessMode.WRITE:
+            copy_to_memory(content, t.get_arg(0), t.stream_ptr())
+
+
+def is_repeated(array):
+    return array.size > 0 and any(
+        extent > 1 and stride == 0
+        for extent, stride in zip(array.shape, array.strides, strict=True)
+    )
 
 
 @pytest.mark.fault("A40")
 @given(arrays(), st.lists(st.integers(0, 2), min_size=1, max_size=4))
 @settings(max_examples=150, deadline=None)
-@pytest.mark.host_devices
-def test_random_arrays_go_around_bit_for_bit(case, places):
+def test_random_arrays_go_around_bit_for_bit(case, numbers):
     raw, array = case
-    flat = array.copy().reshape(-1)
-    expected = array.copy()
-    expected[...] = flat[::-1].reshape(array.shape)
-    with stf.context(machine=stf.machine("host", devices=2)) as ctx:
+    machine = stf.machine("cuda") if ON_CUDA else stf.machine("host", devices=2)
+    places = [*DEVICES[: machine.device_count], stf.exec_place.host()]
+    way = [places[number % len(places)] for number in numbers]
+    content = opaque(array).tobytes()
+    turned = opaque(array).reshape(-1)[::-1].tobytes()
+    seen = []
+    with stf.context(machine=machine) as ctx:
         data = ctx.logical_data(array, copy="pack")
         assert (data.shape, data.dtype) == (array.shape, array.dtype)
-
-        def turn(x):
-            x[...] = x.copy().reshape(-1)[::-1].reshape(x.shape)
-
-        for place in places:
-            where = stf.exec_place.host() if place == 2 else DEVICES[place]
-            ctx.submit(turn, data.rw(), place=where)
-        if len(places) % 2 == 0:
-            ctx.submit(turn, data.rw())
-        assert ctx.wait(data).tobytes() == expected.tobytes()
+        assert data.readonly == is_repeated(array)
+        for place in way:
+            run_there(ctx, lambda x: seen.append(opaque(x).tobytes()), data.read(), place)
+            if not data.readonly:
+                run_there(ctx, turn, data.rw(), place)
+        left = turned if len(way) % 2 == 1 and not data.readonly else content
+        assert opaque(ctx.wait(data)).tobytes() == left
         before = raw.tobytes()
+    if array.size > 0:
+        wanted = [content, content if data.readonly else turned]
+        assert seen == [wanted[i % 2] for i in range(len(way))]
     twin_raw = np.frombuffer(before, "u1").copy()
-    twin = np.ndarray(array.shape, array.dtype, twin_raw.data, strides=array.strides,
-                      offset=array.ctypes.data - raw.ctypes.data if array.size else 0)  # fmt: skip
-    twin[...] = expected
+    if not data.readonly:
+        offset = array.ctypes.data - raw.ctypes.data if array.size else 0
+        same = (array.shape, opaque(array).dtype, twin_raw.data, offset, array.strides)
+        np.ndarray(*same)[...] = np.ndarray(array.shape, same[1], left)
     assert raw.tobytes() == twin_raw.tobytes()

@@ -485,6 +485,12 @@ def test_full_is_that_of_numpy(ctx, dtype, value):
     np.testing.assert_array_equal(ctx.wait(data), expected)
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16"])
+def test_full_keeps_the_sign_of_zero(ctx, dtype):
+    data = ctx.logical_data_full((3, 2), -0.0, dtype)
+    assert ctx.wait(data).tobytes() == np.full((3, 2), -0.0, dtype).tobytes()
+
+
 def test_full_takes_the_dtype_of_the_value(ctx):
     assert ctx.logical_data_full((2,), 3).dtype == np.int64
     assert ctx.logical_data_full((2,), np.float32(1)).dtype == np.float32
