@@ -139,12 +139,12 @@ result<int> machine::home_of(const void* address) {
   std::array what{abi::pointer_attribute::memory_type, abi::pointer_attribute::is_managed,
                   abi::pointer_attribute::device_ordinal};
   std::array<void*, 3> into{&type, &managed, &ordinal};
-  if ((*state_->api)
+  const abi::result answer =
+      (*state_->api)
           ->cuPointerGetAttributes(3, what.data(), into.data(),
-                                   reinterpret_cast<abi::device_pointer>(address)) !=
-      abi::result::success) {
-    return host;
-  }
+                                   reinterpret_cast<abi::device_pointer>(address));
+  if (answer == abi::result::invalid_value) return host;
+  if (status failed = state_->first->check("tell where memory is", answer); !failed) return failed;
   if (managed != 0 && state_->bits.has(capability::managed)) {
     return static_cast<int>(memory_home::managed);
   }

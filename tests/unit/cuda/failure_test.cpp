@@ -46,6 +46,22 @@ TEST_F(Failure, AStickyErrorIsToldByEveryLaterCallOfTheDevice) {
   finish(*other);  // the other device goes on
 }
 
+TEST_F(Failure, MemoryThatTheDriverDoesNotKnowIsHostMemoryAndAnyOtherAnswerAnError) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
+  const queue_ptr queue = make_queue();
+  void* const block = value(device().allocate(64, *queue));
+  int mine = 0;
+  EXPECT_EQ(value(machine().home_of(&mine)), static_cast<int>(memory_home::host));
+  fail_next("cuPointerGetAttributes", abi::result::invalid_value);
+  EXPECT_EQ(value(machine().home_of(&mine)), static_cast<int>(memory_home::host));
+  fail_next("cuPointerGetAttributes", abi::result::unknown);
+  const backend::status answer = machine().home_of(block).take_status();
+  EXPECT_EQ(answer.code(), errc::device);
+  EXPECT_NE(answer.text().find("failed to tell where memory is"), std::string::npos);
+  EXPECT_EQ(value(machine().home_of(block)), 0);
+  ok(device().release(block, 64, *queue));
+}
+
 TEST_F(Failure, OutOfMemoryOfTheDriverIsNotSticky) {
   MILLSTREAM_LOOK_ALIKE_ONLY();
   const queue_ptr queue = make_queue();
