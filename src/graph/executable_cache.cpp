@@ -24,12 +24,12 @@ std::unique_ptr<backend::executable_graph> executable_cache::take(const shape& l
 void executable_cache::give(const shape& like, std::unique_ptr<backend::executable_graph> used) {
   std::list<entry> gone;
   const std::size_t bytes = used->bytes();
-  if (!may_keep({like.nodes, bytes})) return;
+  if (bytes > limit_ || !may_keep({like.nodes, bytes})) return;
   {
     const std::scoped_lock hold(mutex_);
     entries_.push_front({like, bytes, std::move(used)});
     bytes_ += bytes;
-    while (bytes_ > limit_ && !entries_.empty()) {
+    while (bytes_ > limit_) {
       bytes_ -= entries_.back().bytes;
       gone.splice(gone.begin(), entries_, std::prev(entries_.end()));
     }

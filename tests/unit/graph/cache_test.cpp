@@ -55,12 +55,17 @@ TEST(ExecutableCache, ThePolicySaysWhatIsKept) {
   EXPECT_NE(cache.take({3, 2, 0}), nullptr);
 }
 
-TEST(ExecutableCache, OneThatIsLargerThanTheLimitIsNotKept) {
+TEST(ExecutableCache, OneThatIsLargerThanTheLimitIsNotKeptAndDropsNone) {
   int alive = 0;
   executable_cache cache(100);
-  cache.give({1, 1, 0}, std::make_unique<executable>(101, alive));
-  EXPECT_EQ(alive, 0);
-  EXPECT_EQ(cache.size(), 0U);
+  cache.give({1, 1, 0}, std::make_unique<executable>(40, alive));
+  cache.give({2, 1, 0}, std::make_unique<executable>(60, alive));
+  cache.give({3, 1, 0}, std::make_unique<executable>(101, alive));
+  EXPECT_EQ(alive, 2);
+  EXPECT_EQ(cache.bytes(), 100U);
+  EXPECT_EQ(cache.take({3, 1, 0}), nullptr);
+  EXPECT_NE(cache.take({1, 1, 0}), nullptr);
+  EXPECT_NE(cache.take({2, 1, 0}), nullptr);
 }
 
 }  // namespace
