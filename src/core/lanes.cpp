@@ -104,7 +104,14 @@ lane_set::place_pool& lane_set::pool_of(place_index place) {
   return pools_.back();
 }
 
+// A mark inside of a capture is passed by launches, which no thread of the host knows of.
 lane_index lane_set::open(place_index place) {
+  if (is_recorded_ && place == host_place) {
+    throw error(errc::usage,
+                "host functions cannot be a part of what the caller's stream is captured into; "
+                "submit it before the capture begins or after it has ended, or add it to the "
+                "stream yourself in a task of the device (cuLaunchHostFunc)");
+  }
   auto lease = machine_.lease(place);
   if (!lease) check(lease.take_status());
   auto opened = std::make_unique<lane>();

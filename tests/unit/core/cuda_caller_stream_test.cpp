@@ -263,6 +263,27 @@ TEST_F(CudaCaller, WaitingOnTheHostUnderARecordingIsRefusedWithoutSpoilingIt) {
   CALL(cuGraphDestroy, recorded);
 }
 
+TEST_F(CudaCaller, AHostFunctionUnderARecordingIsRefusedWithAWayOut) {
+  CALL(cuStreamBeginCapture, stream_, abi::capture_mode::relaxed);
+  {
+    untyped_context ctx = open_here();
+    const untyped_data a = in_device(ctx, 0);
+    submit_fill(ctx, a, 9);
+    std::string text;
+    EXPECT_EQ(
+        thrown([&] { run(ctx, exec_place::host(), {a.rw()}, [](const body_call&) {}); }, &text),
+        errc::usage);
+    EXPECT_TRUE(contains(text, "host functions cannot be a part of what the caller's stream"))
+        << text;
+    EXPECT_TRUE(contains(text, "submit it before the capture begins or after it has ended"));
+    EXPECT_TRUE(contains(text, "cuLaunchHostFunc")) << text;
+    ctx.finish();
+  }
+  abi::graph recorded = nullptr;
+  CALL(cuStreamEndCapture, stream_, &recorded);
+  CALL(cuGraphDestroy, recorded);
+}
+
 TEST_F(CudaCaller, AReadThatIsRefusedUnderARecordingIsNotRecorded) {
   CALL(cuStreamBeginCapture, stream_, abi::capture_mode::relaxed);
   {
