@@ -80,6 +80,29 @@ abi::result add_pattern_nodes(const driver& api, abi::graph into, const fill_req
   });
 }
 
+// Beginning before the predecessor ends is a permission, and nodes do not make use of it.
+status apply_attributes(device_state& on, launch_form& what, abi::graph_node node) {
+  for (const abi::launch_attribute& each : what.attributes()) {
+    if (each.id == abi::launch_attribute_id::programmatic_stream_serialization) continue;
+    const abi::result answer = on.api()->cuGraphKernelNodeSetAttribute(node, each.id, &each.value);
+    status now = on.check("set an attribute of a kernel in a graph", answer);
+    if (!now) return now;
+  }
+  return {};
+}
+
+/// What the driver would refuse.
+status try_beside(device_state& on, const abi::kernel_node& node, launch_form& what) {
+  const part_graph beside(on.api());
+  abi::graph_node made = nullptr;
+  abi::result answer = beside.answer();
+  if (answer == abi::result::success) {
+    answer = on.api()->cuGraphAddKernelNode(&made, beside.raw(), nullptr, 0, &node);
+  }
+  status now = on.check("try a kernel with attributes", answer);
+  return now ? apply_attributes(on, what, made) : std::move(now);
+}
+
 }  // namespace
 
 template <class Body>
@@ -126,6 +149,10 @@ result<graph_node> graph::add_kernel(const launch_request& request, node_span af
                                 nullptr,      form.extra(), nullptr, what.context()};
     const context_guard in(on_->api(), what.context());
     abi::graph_node made = nullptr;
+    // No node comes out of a graph again that is captured into, or that has memory of a body.
+    if (had_bodies_ && !is_plain(request)) {
+      if (status refused = try_beside(*on_, node, form); !refused) return refused;
+    }
     const abi::result answer =
         on_->api()->cuGraphAddKernelNode(&made, raw_, before.data(), before.size(), &node);
     if (answer != abi::result::success) {
@@ -139,18 +166,11 @@ result<graph_node> graph::add_kernel(const launch_request& request, node_span af
   });
 }
 
-// Beginning before the predecessor ends is a permission, and nodes do not make use of it.
 status graph::set_attributes(launch_form& what, abi::graph_node node) {
-  for (const abi::launch_attribute& each : what.attributes()) {
-    if (each.id == abi::launch_attribute_id::programmatic_stream_serialization) continue;
-    const abi::result answer =
-        on_->api()->cuGraphKernelNodeSetAttribute(node, each.id, &each.value);
-    if (answer == abi::result::success) continue;
-    status failed = on_->check("set an attribute of a kernel in a graph", answer);
-    if (on_->api()->cuGraphDestroyNode(node) != abi::result::success) bodies_.note_failure(failed);
-    return failed;
-  }
-  return {};
+  status failed = apply_attributes(*on_, what, node);
+  if (failed) return failed;
+  if (on_->api()->cuGraphDestroyNode(node) != abi::result::success) bodies_.note_failure(failed);
+  return failed;
 }
 
 /// Where a copy or a fill is carried out.

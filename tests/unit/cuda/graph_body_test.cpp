@@ -168,6 +168,34 @@ TEST_F(GraphBody, NodesAreAddedWhileABodyIsOpen) {
   EXPECT_EQ(word_now(2), 3U);
 }
 
+TEST_F(GraphBody, AKernelWhoseAttributesAreRefusedLeavesTheGraphAsItWas) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
+  for (const bool is_cluster : {true, false}) {
+    for (const bool is_open : {true, false}) {
+      graph_ = value(device().make_graph());
+      graph_->keep_queues();
+      ok(graph_->begin_body(*queue_, {}));
+      launch_fill(*queue_, word(0), 1);
+      node_list last;
+      if (!is_open) last = end(*queue_);
+      const std::size_t before = graph_->node_count();
+      auto refused = filling(word(0), 7, 1);
+      backend::launch_request request = launch_of(fill_, refused);
+      request.grid = {is_cluster ? 16U : 100'000U, 1, 1};
+      if (is_cluster) request.cluster = {16, 1, 1};
+      request.cooperative = !is_cluster;
+      EXPECT_FALSE(graph_->add_kernel(request, span_of(last)).ok());
+      EXPECT_EQ(graph_->node_count(), before);
+      if (is_open) last = end(*queue_);
+      auto sum = adding(word(1), word(0), word(0), 1);
+      static_cast<void>(value(graph_->add_kernel(launch_of(add_, sum), span_of(last))));
+      ok(graph_->release_queues());
+      run();
+      EXPECT_EQ(word_now(1), 2U);
+    }
+  }
+}
+
 TEST_F(GraphBody, BodiesOfTwoDevicesAreOpenTogether) {
   MILLSTREAM_NEEDS_DEVICES(2);
   const queue_ptr other = make_queue(1);
