@@ -194,8 +194,8 @@ class kernel_arguments {
     task.set_kind(task_kind::cuda_kernel);
     task.set_place(options.place);
     task.set_symbol(options.symbol);
-    (task.add_dep(std::get<I>(all)), ...);
     const std::tuple bindings{std::get<I>(all).binding()...};
+    (task.add_dep(take(static_cast<std::tuple_element_t<I, tuple>>(std::get<I>(all)))), ...);
     task.start();
     if (!task.is_skipped()) {
       kernel_launcher with(task);

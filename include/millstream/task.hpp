@@ -3,6 +3,7 @@
 /// known at run time. `context::task` is in context.hpp.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -68,23 +69,34 @@ template <class T>
   return text.substr(0, text.find_first_of(";]"));
 }
 
-/// What a dynamic_task keeps of a dependency, to check `get`.
-struct dynamic_view {
+/// What the compiler knows of a dependency's view.
+struct view_type {
   std::string_view element;  ///< without const; empty for tokens
   bool is_const = false;
   std::size_t rank = 0;
-  std::array<std::size_t, max_rank> extents{};
+};
+template <class T, std::size_t Rank>
+inline constexpr view_type type_of{type_name<std::remove_const_t<T>>(), std::is_const_v<T>, Rank};
+inline constexpr view_type type_of_token{};
+
+/// What a dynamic_task keeps of a dependency, to check `get`.
+struct dynamic_view {
+  const view_type* type;
+  std::array<std::size_t, max_rank> extents;  ///< as many as the rank says
 };
 
 template <class T, std::size_t Rank>
 [[nodiscard]] dynamic_view describe(const view_dep<T, Rank>& dep) noexcept {
-  dynamic_view what{type_name<std::remove_const_t<T>>(), std::is_const_v<T>, Rank, {}};
+  dynamic_view what;
+  what.type = &type_of<T, Rank>;
   for (std::size_t d = 0; d != Rank; ++d)
     what.extents[d] = dep.extents.extent(d);
   return what;
 }
 [[nodiscard]] inline dynamic_view describe(const token_dep&) noexcept {
-  return {};
+  dynamic_view what;
+  what.type = &type_of_token;
+  return what;
 }
 
 [[nodiscard]] inline std::string view_text(std::string_view element, bool is_const,
@@ -101,9 +113,20 @@ struct view_traits<view<T, Rank>> {
   static constexpr std::size_t rank = Rank;
 };
 
-/// Views in the order of their dependencies. The first ones cost no allocation.
+/// Views in the order of their dependencies. The first ones cost no allocation, and those that are
+/// not used no store.
 class view_list {
  public:
+  view_list() noexcept {}  // NOLINT(modernize-use-equals-default): leaves `near_` as it is
+  view_list(view_list&& other) noexcept { *this = std::move(other); }
+  view_list& operator=(view_list&& other) noexcept {
+    size_ = other.size_;
+    far_ = std::move(other.far_);
+    std::copy_n(other.near_.begin(), std::min(size_, near_.size()), near_.begin());
+    return *this;
+  }
+  ~view_list() = default;
+
   void push_back(const dynamic_view& next) {
     if (size_ < near_.size()) {
       near_[size_] = next;
@@ -120,9 +143,9 @@ class view_list {
   }
 
  private:
-  std::array<dynamic_view, 4> near_{};
-  std::vector<dynamic_view> far_;
   std::size_t size_ = 0;
+  std::vector<dynamic_view> far_;
+  std::array<dynamic_view, 8> near_;
 };
 
 template <class View>
@@ -132,6 +155,14 @@ inline constexpr bool is_view<view<T, Rank>> = true;
 /// For static_asserts in overloads that are mistakes.
 template <class T>
 inline constexpr bool never = false;
+
+/// Copies the untyped part of an lvalue dependency, moves that of a temporary.
+[[nodiscard]] inline task_dep take(const task_dep& dep) {
+  return dep;
+}
+[[nodiscard]] inline task_dep take(task_dep&& dep) noexcept {
+  return std::move(dep);
+}
 
 /// The typed dependencies; `task_dep` itself has no view.
 template <class Dep>
@@ -166,10 +197,10 @@ class dynamic_task : public untyped_task {
 
   /// Before start.
   template <class... Deps>
-  dynamic_task& add_deps(const Deps&... deps) {
+  dynamic_task& add_deps(Deps&&... deps) {
     static_assert((detail::typed_dep<Deps> && ...),
                   "add_deps takes accesses, such as x.read(), y.write() or z.rw()");
-    (add_one(deps), ...);
+    (add_one(std::forward<Deps>(deps)), ...);
     return *this;
   }
   dynamic_task& set_symbol(std::string_view name) {
@@ -202,8 +233,9 @@ class dynamic_task : public untyped_task {
     constexpr std::size_t rank = View::rank;
     void* const block = pointer(index);
     const detail::dynamic_view& what = views_.at(index);
-    if (what.element != detail::type_name<std::remove_const_t<element>>() || what.rank != rank ||
-        (what.is_const && !std::is_const_v<element>)) {
+    const detail::view_type& type = *what.type;
+    if (type.element != detail::type_name<std::remove_const_t<element>>() || type.rank != rank ||
+        (type.is_const && !std::is_const_v<element>)) {
       throw_wrong_view(index, detail::view_text(detail::type_name<std::remove_const_t<element>>(),
                                                 std::is_const_v<element>, rank));
     }
@@ -213,18 +245,19 @@ class dynamic_task : public untyped_task {
     return View(static_cast<element*>(block), shape<rank>(extents));
   }
   template <class Dep>
-  void add_one(const Dep& dep) {
-    static_assert(!Dep::is_reduction, "reduce() is for parallel_for; use rw() in a task");
+  void add_one(Dep&& dep) {
+    static_assert(!std::remove_cvref_t<Dep>::is_reduction,
+                  "reduce() is for parallel_for; use rw() in a task");
     views_.push_back(detail::describe(dep));
     try {
-      add_dep(dep);
+      add_dep(detail::take(std::forward<Dep>(dep)));
     } catch (...) {
       views_.pop_back();
       throw;
     }
   }
   [[noreturn]] void throw_wrong_view(std::size_t index, const std::string& asked) const {
-    const detail::dynamic_view& what = views_.at(index);
+    const detail::view_type& what = *views_.at(index).type;
     const std::string given = detail::view_text(what.element, what.is_const, what.rank);
     throw error(errc::invalid_type, name() + " was asked for dependency " + std::to_string(index) +
                                         " as " + asked + ", but it is " + given + "; ask for get<" +
@@ -345,14 +378,6 @@ class task_call {
   [[no_unique_address]] typename List::bindings bindings_;
   [[no_unique_address]] Body body_;
 };
-
-/// Copies the untyped part of an lvalue dependency, moves that of a temporary.
-[[nodiscard]] inline task_dep take(const task_dep& dep) {
-  return dep;
-}
-[[nodiscard]] inline task_dep take(task_dep&& dep) noexcept {
-  return std::move(dep);
-}
 
 /// Submits `work` with these dependencies; the list lives on the stack during the call.
 template <class... Deps>

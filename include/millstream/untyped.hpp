@@ -530,7 +530,7 @@ class MILLSTREAM_API untyped_task {
   }
 
   /// Before start; throw error(usage) later.
-  void add_dep(const task_dep& dep);
+  void add_dep(task_dep dep);
   void set_place(exec_place place);
   void set_symbol(std::string_view name);
   void set_kind(task_kind kind);

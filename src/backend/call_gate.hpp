@@ -36,6 +36,10 @@ class call_gate {
     count(kind);
     return now == mode::count ? status{} : judge(kind, who);
   }
+  /// Whether any call passes, and none is counted.
+  [[nodiscard]] bool is_open() const noexcept {
+    return !base::forked_child() && mode_.load(std::memory_order_relaxed) == mode::open;
+  }
   /// Counts what happened and cannot fail.
   void note(call kind) noexcept {
     if (mode_.load(std::memory_order_relaxed) != mode::open) count(kind);

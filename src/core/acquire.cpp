@@ -16,8 +16,13 @@ namespace millstream::core {
 
 namespace {
 
+// A token has none.
 bool has_bytes(const data& what) noexcept {
-  return !what.token && what.bytes > 0;
+  return what.bytes > 0;
+}
+
+bool has_content(const access& of) noexcept {
+  return !of.what->let_go && (of.what->written || of.what->token || !reads(of.mode));
 }
 
 std::string place_name(place_index place) {
@@ -35,26 +40,27 @@ void context::refuse_not_live(const lock& held, const char* call) {
                                      "; the context handle is NULL: open a new context"));
 }
 
-void context::check_contents(plan& of) const {
+void context::refuse_content(const plan& of, const data& what) {
+  if (what.let_go) {
+    throw error(errc::usage,
+                base::cat(of.full_name(), " uses ", what.name(), ", whose content was let go"),
+                what.name());
+  }
+  throw error(errc::not_written,
+              base::cat(of.full_name(), " reads ", what.name(),
+                        ", which nothing has written; write it first or "
+                        "register it with a value"),
+              what.name());
+}
+
+void context::check_contents(plan& of) {
   for (access& each : of.accesses) {
     each.version = each.what->version;
-    if (each.what->let_go) {
-      throw error(
-          errc::usage,
-          base::cat(of.full_name(), " uses ", each.what->name(), ", whose content was let go"),
-          each.what->name());
-    }
-    if (reads(each.mode) && !each.what->written && !each.what->token) {
-      throw error(errc::not_written,
-                  base::cat(of.full_name(), " reads ", each.what->name(),
-                            ", which nothing has written; write it first or "
-                            "register it with a value"),
-                  each.what->name());
-    }
+    if (!has_content(each)) refuse_content(of, *each.what);
   }
 }
 
-failed_task* context::poisoned_input(const plan& of) const {
+failed_task* context::find_poisoned_input(const plan& of) const {
   for (const access& each : of.accesses) {
     if (!reads(each.mode) || (each.shared && !each.inherited)) continue;
     if (failed_task* because = each.what->poison.find(each.version)) return because;
@@ -65,8 +71,7 @@ failed_task* context::poisoned_input(const plan& of) const {
 // The uses that have to end first. What is implied by another entry is left
 // out, so that no wait is issued for it: readers came after the writer, and so
 // did the copy that made an instance valid.
-[[gnu::always_inline]] inline void context::collect(const access& of, const instance* at,
-                                                    completion_set& before) const {
+void context::collect(const access& of, const instance* at, completion_set& before) const {
   const data& what = *of.what;
   const bool copied = at != nullptr && what.is_valid(of.place) && !at->ready.empty();
   if (writes(of.mode) && !what.readers.empty()) {
@@ -79,12 +84,48 @@ failed_task* context::poisoned_input(const plan& of) const {
   if (const instance* source = source_of(what, of.place)) before.add(source->ready);
 }
 
+// The same where nothing is to be copied.
+[[gnu::always_inline]] inline void context::collect_valid(const access& of, const instance* at,
+                                                          completion_set& before) {
+  const data& what = *of.what;
+  const bool waits_for_memory = at != nullptr && !at->ready.empty();
+  if (writes(of.mode) && !what.readers.empty()) {
+    before.add(what.readers);
+  } else if (!waits_for_memory || !what.is_valid(of.place)) {
+    before.add(what.writer);
+  }
+  if (waits_for_memory) before.add(at->ready);
+}
+
 void context::collect(const access& of, completion_set& before) const {
   collect(of, has_bytes(*of.what) ? of.what->find(of.place) : nullptr, before);
 }
 
-// Whether memory or content is missing where the task wants it.
-[[gnu::always_inline]] inline bool context::attach_instances(plan& of, completion_set& before) {
+// What `check_contents` does, and what has to end first, in one pass. True if memory or content is
+// missing where the task wants it; then nothing else is of use.
+[[gnu::always_inline]] inline bool context::look_at_inputs(plan& of, completion_set& before) {
+  bool misses = false;
+  for (access& each : of.accesses) {
+    data& what = *each.what;
+    each.version = what.version;
+    if (!has_content(each)) refuse_content(of, what);
+    const instance* at = nullptr;
+    if (has_bytes(what)) {
+      at = what.find(each.place);
+      if (at == nullptr || copies_in(each)) {
+        misses = true;
+        continue;
+      }
+      each.address = at->address;
+    }
+    collect_valid(each, at, before);
+  }
+  return misses;
+}
+
+// Where something is missing: what the pools have is taken. True if that is not all.
+bool context::attach_instances(plan& of, completion_set& before) {
+  before.clear();
   bool misses = false;
   for (access& each : of.accesses) {
     data& what = *each.what;
@@ -105,7 +146,7 @@ const instance* context::attach_pooled(access& of, place_index user) {
   if (!block) return nullptr;
   of.attached = true;
   return &of.what->instances.emplace_back(
-      instance{of.place, block->address, block->bytes, std::move(block->ready)});
+      instance{of.place, block->address, std::move(block->ready), block->bytes});
 }
 
 void context::allocate_missing(plan& of) {
@@ -115,7 +156,7 @@ void context::allocate_missing(plan& of) {
     auto block = pools_.allocate(each.place, what.bytes, of.lane);
     if (!block) throw_no_room(each, block.take_status());
     memory_block& made = block.value();
-    what.instances.push_back({each.place, made.address, made.bytes, std::move(made.ready)});
+    what.instances.push_back({each.place, made.address, std::move(made.ready), made.bytes});
     each.attached = true;
   }
 }
@@ -229,14 +270,10 @@ void context::record_before_overtaking(const plan& of) {
   }
 }
 
-[[gnu::always_inline]] inline void context::acquire(plan& of, completion_set* in_caller) {
-  if (is_to_be_recorded(of, in_caller != nullptr)) {
-    acquire_recorded(of);
-    return;
-  }
-  completion_set& before = before_;  // keeps its room from task to task
-  before.clear();
-  const bool misses = attach_instances(of, before);
+[[gnu::always_inline]] inline void context::acquire(plan& of, completion_set* in_caller,
+                                                    bool misses) {
+  completion_set& before = before_;
+  if (misses) misses = attach_instances(of, before);
   if (lanes_.recording() != nullptr) {
     before = lanes_.settled(before);
     if (outside_.empty()) outside_ = of.full_name();
@@ -276,17 +313,28 @@ void context::add_caller(completion_set& before) {
     refuse_not_live(held, of.call());
   }
   do {
-    if (open_count_ > 0) wait_for_open_tasks(held, of);
+    if (!open_.empty()) wait_for_open_tasks(held, of);
   } while ((has_sharing_ && add_shared(of)) ||
            (lanes_.recording() != nullptr && wait_for_stage(held, of, in_caller != nullptr)));
-  check_contents(of);
+  const bool recorded = is_to_be_recorded(of, in_caller != nullptr);
+  before_.clear();  // keeps its room from task to task
+  bool misses = false;
+  if (recorded) {
+    check_contents(of);
+  } else {
+    misses = look_at_inputs(of, before_);
+  }
   if (of.id == 0) {
     of.id = ++last_task_;
     ++task_count_;
   }
   if (failed_task* because = poisoned_input(of)) throw poisoned_start{because};
   try {
-    acquire(of, in_caller);
+    if (recorded) {
+      acquire_recorded(of);
+    } else {
+      acquire(of, in_caller, misses);
+    }
   } catch (const error& broken) {
     if (is_lost()) {
       detach(of);
@@ -386,25 +434,40 @@ std::string context::memory_report(const no_room& lack) const {
 
 void context::publish(const lock& held, const plan& of, completion end) {
   (void)held;
-  if (lost_ != nullptr && of.exec >= 0 && !end.is_past()) recent_.note(of, end);
-  for (const access& each : of.accesses) {
-    data& what = *each.what;
-    if (!writes(each.mode)) {
-      what.readers.add(end);
-      if (end.is_past()) continue;
-      what.read_from_many =
-          what.read_from_many || (what.read_from != no_lane && what.read_from != end.lane);
-      what.read_from = end.lane;
-      continue;
-    }
-    if (what.read_from != no_lane) forks_ = what.forks = what.read_from_many;
-    what.read_from = no_lane;
-    what.read_from_many = false;
-    if (each.shared) carry_poison(each);
-    what.writer = end;
-    what.readers.clear();
-    if (instance* at = what.find(each.place)) at->ready.clear();
+  note_recent(of, end);
+  for (const access& each : of.accesses)
+    publish(each, end);
+}
+
+[[gnu::always_inline]] inline void context::publish(const access& of, completion end) {
+  data& what = *of.what;
+  if (!writes(of.mode)) {
+    what.readers.add(end);
+    if (end.is_past()) return;
+    what.read_from_many =
+        what.read_from_many || (what.read_from != no_lane && what.read_from != end.lane);
+    what.read_from = end.lane;
+    return;
   }
+  if (what.read_from != no_lane) forks_ = what.forks = what.read_from_many;
+  what.read_from = no_lane;
+  what.read_from_many = false;
+  if (of.shared) carry_poison(of);
+  what.writer = end;
+  what.readers.clear();
+  if (instance* at = what.find(of.place)) at->ready.clear();
+}
+
+// `publish` and `remove_open` in one pass.
+void context::end_shortly(const lock& held, open_body& body, completion end) {
+  const plan& of = body.started();
+  note_recent(of, end);
+  for (const access& each : of.accesses) {
+    publish(each, end);
+    --each.what->open_count(each.mode);
+  }
+  --lanes_.at(of.lane).open;
+  forget_open(held, body);
 }
 
 failed_task* context::fail(const lock& held, const plan& of, std::exception_ptr cause, bool known) {

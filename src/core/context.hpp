@@ -25,6 +25,7 @@
 #include "core/machine.hpp"
 #include "core/memory.hpp"
 #include "core/notifier.hpp"
+#include "core/open_body.hpp"
 #include "core/plan.hpp"
 #include "core/ranges.hpp"
 #include "core/recent_tasks.hpp"
@@ -32,7 +33,6 @@
 namespace millstream::core {
 
 class given_graph;
-class open_body;
 
 /// A graph that was made elsewhere: one that a context gave out, or a native one.
 struct added_graph {
@@ -153,11 +153,18 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   /// The body has ended, and with it its work if that was done by the caller's thread: publishes
   /// its end, or its failure.
   void end(lock& held, open_body& body, const plan& of, bool in_caller, body_failure&& own) {
-    if (own.why || listener() != nullptr || is_recorded(of)) {
+    if (own.why) {
       end_with(held, body, in_caller, std::move(own));
     } else {
-      publish(held, of, in_caller ? completion{} : lanes_.advance(of.lane));
-      remove_open(held, body);
+      end_well(held, body, of, in_caller);
+    }
+  }
+  /// The same where it raised nothing.
+  void end_well(lock& held, open_body& body, const plan& of, bool in_caller) {
+    if (listener() != nullptr || is_recorded(of)) {
+      end_with(held, body, in_caller, {});
+    } else {
+      end_shortly(held, body, in_caller ? completion{} : lanes_.advance(of.lane));
     }
   }
   /// Before something is recorded that is no body: blocks while a body of another thread is
@@ -199,7 +206,9 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   void count_skipped() noexcept { skipped_.fetch_add(1, std::memory_order_relaxed); }
   void count_failed() noexcept { failed_.fetch_add(1, std::memory_order_relaxed); }
   /// The failed task that spoiled an input of the plan's versions, or null.
-  [[nodiscard]] failed_task* poisoned_input(const plan& of) const;
+  [[nodiscard]] failed_task* poisoned_input(const plan& of) const {
+    return any_failed_.load(std::memory_order_acquire) ? find_poisoned_input(of) : nullptr;
+  }
   void poison_outputs(const lock& held, const plan& of, failed_task& because);
   /// What a task only shares bytes with stays poisoned behind it.
   static void carry_poison(const access& over);
@@ -240,6 +249,7 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
 
   // open_body.cpp
   void end_with(lock& held, open_body& body, bool in_caller, body_failure&& own);
+  void forget_open(const lock& held, open_body& body) noexcept;
   void wait_for_open_tasks(lock& held, const plan& of);
   void await_open_change(lock& held, const std::vector<std::thread::id>& threads,
                          const std::string& text, const char* call);
@@ -248,11 +258,20 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   [[noreturn]] void refuse_not_live(const lock& held, const char* call);
   [[nodiscard]] static bool copies_in(const access& of) noexcept;
   [[noreturn]] static void throw_no_room(const access& of, backend::status why);
-  void check_contents(plan& of) const;
-  void acquire(plan& of, completion_set* in_caller);
+  [[noreturn]] static void refuse_content(const plan& of, const data& what);
+  static void check_contents(plan& of);
+  [[nodiscard]] failed_task* find_poisoned_input(const plan& of) const;
+  void acquire(plan& of, completion_set* in_caller, bool misses);
+  [[nodiscard]] static bool look_at_inputs(plan& of, completion_set& before);
   [[nodiscard]] bool attach_instances(plan& of, completion_set& before);
   void collect(const access& of, completion_set& before) const;
   void collect(const access& of, const instance* at, completion_set& before) const;
+  static void collect_valid(const access& of, const instance* at, completion_set& before);
+  void publish(const access& of, completion end);
+  void end_shortly(const lock& held, open_body& body, completion end);
+  void note_recent(const plan& of, completion end) {
+    if (lost_ != nullptr && of.exec >= 0 && !end.is_past()) recent_.note(of, end);
+  }
   [[nodiscard]] const instance* attach_pooled(access& of, place_index user);
   void allocate_missing(plan& of);
   void keep_behind(const plan& of);
@@ -454,9 +473,10 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   bool has_sharing_ = false;  // data with bytes in common were registered
   bool has_owners_ = false;   // data with owners of their buffers were registered
   bool has_locked_pages_ = false;
+  std::atomic<bool> any_failed_{false};  // whether `failures_` ever had one
   std::uint64_t last_task_ = 0;
   std::uint64_t task_count_ = 0;
-  std::size_t open_count_ = 0;
+  open_list open_;
   std::size_t open_in_bodies_ = 0;                 // of these
   std::atomic<std::uint64_t> open_generation_{0};  // changed under the mutex
 
@@ -479,7 +499,7 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   std::condition_variable notices_changed_;
   std::atomic<std::uint64_t> skipped_{0};
   std::atomic<std::uint64_t> failed_{0};
-  failure_list failures_;  // has its own lock
+  failure_list failures_{any_failed_};  // has its own lock
   std::vector<open_body*> open_recorded_;
   std::vector<data*> postponed_;  // let go while nothing could be recorded; a reference each
   kept_stage present_;

@@ -24,14 +24,13 @@
 namespace millstream::core {
 
 class context;
-class open_body;
 
 /// One physical copy. Valid or not is a bit in `data::valid`.
 struct instance {
   place_index place = host_place;
   void* address = nullptr;
-  std::size_t block_bytes = 0;  ///< of a block of ours; 0 = the user's buffer or no bytes
   completion_set ready;         ///< the copy that made it valid, or what its memory waits for
+  std::size_t block_bytes = 0;  ///< of a block of ours; 0 = the user's buffer or no bytes
 };
 
 /// Which versions of a datum are poisoned, and by whom. A datum's version rises
@@ -106,17 +105,18 @@ class data {
   bool read_from_many = false;
   lane_index read_from = no_lane;  // since the last write
   std::uint64_t version = 0;
-  completion writer;             // the last write
-  std::uint32_t settled_at = 0;  // the stage that completions here are of, at the earliest
-  completion_set readers;        // every use since the last write, outgoing copies included
+  completion writer;       // the last write
+  completion_set readers;  // every use since the last write, outgoing copies included
 
-  // Tasks between start and end that use it.
-  base::small_vector<open_body*, 2> open;
-
-  poison_record poison;  // has its own lock
+  // Tasks between start and end that only read it, or write it.
+  std::uint32_t open_readers = 0;
+  std::uint32_t open_writers = 0;
 
   // Coherence, with `valid`.
   base::small_vector<instance, 2> instances;
+
+  poison_record poison;          // has its own lock
+  std::uint32_t settled_at = 0;  // the stage that completions here are of, at the earliest
 
   const std::uint64_t id;
   source_site site;  // fixed at creation
@@ -132,6 +132,9 @@ class data {
       if (each.place == place) return &each;
     }
     return nullptr;
+  }
+  [[nodiscard]] std::uint32_t& open_count(access_mode mode) noexcept {
+    return writes(mode) ? open_writers : open_readers;
   }
   [[nodiscard]] bool is_valid(place_index place) const noexcept { return valid.has(place); }
   /// The place that has the memory of one of its instances.

@@ -38,6 +38,7 @@ std::vector<failure> to_failures(const std::vector<const failed_task*>& found) {
 }  // namespace
 
 failed_task* failure_list::add(failure what, bool known) {
+  any_.store(true, std::memory_order_release);
   const std::scoped_lock hold(mutex_);
   failed_task& added = all_.emplace_back();
   added.cause = std::move(what.cause);

@@ -30,6 +30,8 @@ struct failed_task {
 /// Any thread. The mutex is innermost; no cause is destroyed under it.
 class failure_list {
  public:
+  /// `any` is set with the first failure, before that can poison anything.
+  explicit failure_list(std::atomic<bool>& any) noexcept : any_(any) {}
   /// The result stays valid as long as the list. `known` = the caller has the
   /// exception already, it is not handed out again.
   failed_task* add(failure what, bool known);
@@ -41,6 +43,7 @@ class failure_list {
   [[nodiscard]] std::size_t pending() const;
 
  private:
+  std::atomic<bool>& any_;
   mutable std::mutex mutex_;  // guards all below
   std::deque<failed_task> all_;
 };

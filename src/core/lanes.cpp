@@ -33,10 +33,6 @@ void raise_to(std::vector<std::uint64_t>& clock, lane_index lane, std::uint64_t 
   clock[lane] = std::max(clock[lane], sequence);
 }
 
-bool covers(const std::vector<std::uint64_t>& clock, completion what) {
-  return what.lane < clock.size() && clock[what.lane] >= what.sequence;
-}
-
 }  // namespace
 
 void check(backend::status status) {
@@ -390,7 +386,7 @@ void lane_set::wait(lane_index waiter, completion what) {
   }
   if (what.is_past() || what.lane == waiter) return;
   lane& waiting = *lanes_[waiter];
-  if (covers(waiting.clock, what) || is_done(what)) return;
+  if (waiting.comes_after(what) || is_done(what)) return;
   lane& producer = *lanes_[what.lane];
   mark_before_wait(waiter);
   if (producer.recorded < what.sequence) {

@@ -46,6 +46,10 @@ struct alignas(base::cache_line) lane {
   std::vector<std::uint64_t> recorded_clock;  // the clock when the mark was set
   leased_queue lease;
   std::uint64_t last_move = 0;  // of a host lane: of the last copy from or to a device
+
+  [[nodiscard]] bool comes_after(completion what) const noexcept {
+    return what.lane < clock.size() && clock[what.lane] >= what.sequence;
+  }
 };
 
 /// Thrown by `choose` when a queue of a device would have to wait for a host
@@ -194,7 +198,7 @@ class lane_set {
   void wait(lane_index waiter, completion what);
   void wait(lane_index waiter, const completion_set& what) {
     for (const completion& each : what) {
-      if (each.lane != waiter || is_recorded_lane(waiter)) wait(waiter, each);
+      if (!is_seen(waiter, each)) wait(waiter, each);
     }
   }
   /// Whether the caller's stream is parked; if so, the machine's count is the caller's from now on.
@@ -254,6 +258,11 @@ class lane_set {
   }
   [[nodiscard]] completion launch_of(std::uint32_t stage) const noexcept;
   void wait_recorded(lane_index waiter, completion what);
+  /// Whether it is known at a look that the waiter comes behind that.
+  [[nodiscard]] bool is_seen(lane_index waiter, completion what) const noexcept {
+    if (is_recorded_lane(waiter) || is_recorded_lane(what.lane)) return false;
+    return what.lane == waiter || lanes_[waiter]->comes_after(what);
+  }
   void end_stage(completion launched);
 
   // As in `lane`: what every task looks at comes first.

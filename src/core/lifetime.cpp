@@ -157,7 +157,7 @@ data* context::register_data(const registration& what) {
   fresh->written = true;
   fresh->keep_alive = what.owner;
   fresh->home = place;
-  fresh->instances.push_back({area.is_packed() ? place : user_place, what.block, 0, {}});
+  fresh->instances.push_back({area.is_packed() ? place : user_place, what.block, {}, 0});
   fresh->valid = place_set::of(fresh->instances[0].place);
   fresh->area = std::move(area);
   if (what.producer) order_behind(*fresh, *what.producer);
@@ -327,18 +327,14 @@ void context::drain_all(lock& held) {
 }
 
 void context::check_no_open_task(const char* call) const {
-  if (open_count_ == 0) return;
-  for (const data* each : all_data_) {
-    if (each->open.empty()) continue;
-    throw error(errc::usage, base::cat(call, " was called while ", each->open[0]->full_name(),
-                                       " is open; end it first"));
-  }
-  throw error(errc::usage, base::cat(call, " was called while a task is open; end it first"));
+  if (open_.empty()) return;
+  throw error(errc::usage, base::cat(call, " was called while ", open_.first()->full_name(),
+                                     " is open; end it first"));
 }
 
 // Those that a body has open end with it, so they are waited for.
 void context::check_no_open_task_of_callers() const {
-  if (open_count_ > open_in_bodies_) check_no_open_task();
+  if (open_.size() > open_in_bodies_) check_no_open_task();
 }
 
 void context::finish(std::shared_ptr<void> with) {

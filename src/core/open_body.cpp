@@ -13,18 +13,19 @@
 namespace millstream::core {
 namespace {
 
-bool conflicts(const open_body& open, const access& wanted) noexcept {
-  return writes(wanted.mode) || open.writes(*wanted.what);
+bool is_in_the_way(const access& wanted) noexcept {
+  return wanted.what->open_writers > 0 || (writes(wanted.mode) && wanted.what->open_readers > 0);
 }
 
 }  // namespace
 
 void context::wait_for_open_tasks(lock& held, const plan& of) {
-  while (open_count_ > 0) {
+  while (!open_.empty()) {
     std::vector<std::thread::id> threads;
     for (const access& each : of.accesses) {
-      for (const open_body* open : each.what->open) {
-        if (!conflicts(*open, each)) continue;
+      if (!is_in_the_way(each)) continue;
+      for (const open_body* open = open_.first(); open != nullptr; open = open->next()) {
+        if (!open->conflicts_with(each)) continue;
         if (open->thread() == std::this_thread::get_id()) {
           throw error(
               errc::usage,
@@ -82,13 +83,13 @@ void context::begin(const lock& held, open_body& body) {
   const bool inside = current_job().owner == this;
   body.begin(inside);
   for (const access& each : of.accesses)
-    each.what->open.push_back(&body);
+    ++each.what->open_count(each.mode);
+  open_.add(body);
   if (recorded) {
     open_recorded_.push_back(&body);
   } else {
     ++lanes_.at(of.lane).open;
   }
-  ++open_count_;
   if (inside) ++open_in_bodies_;
   report(of);
 }
@@ -108,22 +109,20 @@ void context::end_with(lock& held, open_body& body, bool in_caller, body_failure
 }
 
 void context::remove_open(const lock& held, open_body& body) noexcept {
-  (void)held;
   const plan& of = body.started();
-  for (const access& each : of.accesses) {
-    auto& open = each.what->open;
-    for (std::size_t i = 0; i < open.size(); ++i) {
-      if (open[i] != &body) continue;
-      open.erase_swap(i);
-      break;
-    }
-  }
+  for (const access& each : of.accesses)
+    --each.what->open_count(each.mode);
   if (is_recorded(of)) {
     std::erase(open_recorded_, &body);
   } else {
     --lanes_.at(of.lane).open;
   }
-  --open_count_;
+  forget_open(held, body);
+}
+
+void context::forget_open(const lock& held, open_body& body) noexcept {
+  (void)held;
+  open_.remove(body);
   if (body.is_in_body()) --open_in_bodies_;
   // Nobody else changes it meanwhile.
   open_generation_.store(open_generation_.load(std::memory_order_relaxed) + 1,

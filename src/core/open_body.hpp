@@ -27,17 +27,47 @@ class open_body {
   [[nodiscard]] const plan& started() const noexcept { return of_; }
   [[nodiscard]] std::thread::id thread() const noexcept { return thread_; }
   [[nodiscard]] bool is_in_body() const noexcept { return in_body_; }
-  [[nodiscard]] bool writes(const data& what) const noexcept {
+  /// Whether one of the two has to come after the other.
+  [[nodiscard]] bool conflicts_with(const access& wanted) const noexcept {
     return std::any_of(of_.accesses.begin(), of_.accesses.end(), [&](const access& each) {
-      return each.what == &what && millstream::writes(each.mode);
+      return each.what == wanted.what && (writes(each.mode) || writes(wanted.mode));
     });
   }
+  /// The next one in `open_list`.
+  [[nodiscard]] const open_body* next() const noexcept { return next_; }
   [[nodiscard]] std::string full_name() const { return of_.full_name(); }
 
  private:
+  friend class open_list;
   const plan& of_;
   std::thread::id thread_;
   bool in_body_ = false;
+  // Changed under the context's lock.
+  open_body* next_ = nullptr;
+  open_body* previous_ = nullptr;
+};
+
+/// The open bodies of a context, the newest first. Under the context's lock.
+class open_list {
+ public:
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] const open_body* first() const noexcept { return first_; }
+  void add(open_body& body) noexcept {
+    body.next_ = first_;
+    if (first_ != nullptr) first_->previous_ = &body;
+    first_ = &body;
+    ++size_;
+  }
+  void remove(open_body& body) noexcept {
+    (body.previous_ != nullptr ? body.previous_->next_ : first_) = body.next_;
+    if (body.next_ != nullptr) body.next_->previous_ = body.previous_;
+    --size_;
+  }
+
+ private:
+  open_body* first_ = nullptr;
+  std::size_t size_ = 0;
 };
 
 }  // namespace millstream::core

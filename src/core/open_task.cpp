@@ -53,9 +53,9 @@ void open_task::check_open(const char* what) const {
                 what, " between start() and end()"));
 }
 
-void open_task::add_dep(const task_dep& dep) {
+void open_task::add_dep(task_dep&& dep) {
   check_setup("add_dep");
-  deps_.push_back(dep);
+  deps_.push_back(std::move(dep));
 }
 
 void open_task::set_place(exec_place place) {
@@ -106,9 +106,10 @@ void open_task::start() {
     begin(held);
     spoiled = await_inputs(held, ready);
   }
-  const std::string data_name = spoiled == nullptr ? std::string() : poisoned_name();
+  if (spoiled == nullptr) return;
+  const std::string data_name = poisoned_name();
   held.unlock();
-  if (spoiled != nullptr) throw_poisoned(plan_.full_name(), data_name, *spoiled);
+  throw_poisoned(plan_.full_name(), data_name, *spoiled);
 }
 
 // Null if the task is open now. Else an input turned out to be poisoned while
@@ -129,7 +130,7 @@ failed_task* open_task::await_inputs(context::lock& held, const completion_set& 
   }
   failed_task* const spoiled = in_->poisoned_input(plan_);
   if (spoiled == nullptr) {
-    fill_pointers();
+    note_begin();
     return nullptr;
   }
   static_cast<void>(in_->end_body(held, plan_, {}));  // a stage that is lost says so itself
@@ -159,10 +160,7 @@ std::string open_task::poisoned_name() const {
   return "its data";
 }
 
-void open_task::fill_pointers() {
-  for (const std::uint16_t index : plan_.access_of_dep) {
-    pointers_.push_back(plan_.accesses[index].address);
-  }
+void open_task::note_begin() {
   if (is_described() && !launches_kernels()) return;
   if (trace_listener* told = in_->listener()) told->began(plan_.id, base::now_ns());
   if (in_caller_ && in_->options().check) begin_check();
@@ -194,7 +192,8 @@ void open_task::end() {
   const std::string changed = check_ ? check_->changed() : std::string();
   {
     context::lock held(in_->mutex());
-    finish(held, nullptr, false);
+    in_->end_well(held, body_, plan_, in_caller_);
+    phase_ = phase::ended;
   }
   if (changed.empty()) return;
   throw error(errc::usage, base::cat(plan_.full_name(), " changed ", changed,
@@ -225,14 +224,18 @@ void* open_task::pointer(std::size_t index) const {
     throw error(errc::usage, base::cat("dependency ", index, " of ", name(),
                                        " is a token, which has no bytes; use it for order only"));
   }
-  return pointers_[index];
+  return skipped_ ? nullptr : plan_.accesses[plan_.access_of_dep[index]].address;
 }
 
-body_call open_task::call_on(std::uint64_t queue) const noexcept {
+body_call open_task::call_on(std::uint64_t queue) {
+  if (pointers_.empty()) {
+    for (const std::uint16_t index : plan_.access_of_dep)
+      pointers_.push_back(plan_.accesses[index].address);
+  }
   return in_->call_of(plan_, {pointers_.begin(), pointers_.size()}, queue);
 }
 
-body_call open_task::call() const {
+body_call open_task::call() {
   check_open("its accessors");
   const context::lock held(in_->mutex());
   // A recorded lane has no stream unless a body is captured on it.
@@ -275,8 +278,8 @@ core::open_task& untyped_task::task() const {
               "this task is empty; make it with a context, or use the one it was moved to");
 }
 
-void untyped_task::add_dep(const task_dep& dep) {
-  task().add_dep(dep);
+void untyped_task::add_dep(task_dep dep) {
+  task().add_dep(std::move(dep));
 }
 void untyped_task::set_place(exec_place place) {
   task().set_place(place);

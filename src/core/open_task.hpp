@@ -30,7 +30,7 @@ class open_task {
   open_task& operator=(const open_task&) = delete;
 
   // As in untyped_task.
-  void add_dep(const task_dep& dep);
+  void add_dep(task_dep&& dep);
   void set_place(exec_place place);
   void set_symbol(std::string_view name);
   void set_kind(task_kind kind);
@@ -51,7 +51,7 @@ class open_task {
   [[nodiscard]] std::size_t dep_count() const noexcept { return deps_.size(); }
   [[nodiscard]] const task_dep& dep(std::size_t index) const;
   [[nodiscard]] void* pointer(std::size_t index) const;
-  [[nodiscard]] body_call call() const;
+  [[nodiscard]] body_call call();
   [[nodiscard]] std::string name() const;
 
   [[nodiscard]] std::string full_name() const { return plan_.full_name(); }
@@ -69,8 +69,8 @@ class open_task {
   void give_up(const context::lock& held, outcome how) noexcept;
   [[nodiscard]] std::string poisoned_name() const;
   void finish(context::lock& held, std::exception_ptr failed, bool known);
-  [[nodiscard]] body_call call_on(std::uint64_t queue) const noexcept;
-  void fill_pointers();
+  [[nodiscard]] body_call call_on(std::uint64_t queue);
+  void note_begin();
   void begin_check();
   void open_skipped();
 
@@ -91,7 +91,7 @@ class open_task {
   base::small_vector<task_dep, 8> deps_;
   plan plan_;
   open_body body_{plan_};
-  base::small_vector<void*, 8> pointers_;
+  base::small_vector<void*, 8> pointers_;  // for `call`, filled when that is first asked
   std::unique_ptr<access_check> check_;
   std::unique_ptr<launch_list> launches_;
 };

@@ -59,10 +59,24 @@ void merge(const plan& of, access& into, access_mode mode, bool placed, place_in
   into.mode = into.mode | mode;
 }
 
-void add(plan& to, data* what, access_mode mode, bool placed, place_index place) {
-  std::size_t i = 0;
-  while (i < to.accesses.size() && to.accesses[i].what != what)
-    ++i;
+/// One of 64 bits, most often another one for another datum of the task.
+std::uint64_t bit_of(const data* what) noexcept {
+  constexpr std::uint64_t golden = 0x9E3779B97F4A7C15U;
+  constexpr unsigned top_six = 58;
+  return std::uint64_t{1} << (reinterpret_cast<std::uintptr_t>(what) * golden >> top_six);
+}
+
+/// `seen`: the bits of the data so far, so that hardly any is looked for in vain.
+void add(plan& to, std::uint64_t& seen, data* what, access_mode mode, bool placed,
+         place_index place) {
+  const std::uint64_t bit = bit_of(what);
+  std::size_t i = to.accesses.size();
+  if ((seen & bit) != 0) {
+    i = 0;
+    while (i < to.accesses.size() && to.accesses[i].what != what)
+      ++i;
+  }
+  seen |= bit;
   to.access_of_dep.push_back(static_cast<std::uint16_t>(i));
   if (i < to.accesses.size()) {
     merge(to, to.accesses[i], mode, placed, place);
@@ -150,12 +164,16 @@ void make_plan(context& in, const task_spec& what, plan& made) {
                           most_deps, " are allowed"));
   }
   made.exec = resolve_for(made, what.place, in.on());
+  bool is_any_placed = false;
+  std::uint64_t seen = 0;
   for (const task_dep& dep : what.deps) {
     check_dep(in, made, dep);
-    add(made, dep.data.state(), dep.mode, dep.place.what() != data_place::kind::affine,
-        resolve_for(made, dep.place, made.exec, in.on()));
+    const bool placed = dep.place.what() != data_place::kind::affine;
+    is_any_placed = is_any_placed || placed;
+    add(made, seen, dep.data.state(), dep.mode, placed,
+        placed ? resolve_for(made, dep.place, made.exec, in.on()) : made.exec);
   }
-  let_reach(in.on(), made);
+  if (is_any_placed) let_reach(in.on(), made);
 }
 
 }  // namespace millstream::core

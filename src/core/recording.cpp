@@ -52,7 +52,7 @@ void context::attach_recorded(access& of) {
     if (!made) throw_no_room(of, made.take_status());
     block = std::move(made.value());
   }
-  what.instances.push_back({of.place, block->address, block->bytes, std::move(block->ready)});
+  what.instances.push_back({of.place, block->address, std::move(block->ready), block->bytes});
   of.attached = true;
 }
 

@@ -28,8 +28,10 @@ std::uint64_t queue::handle() const noexcept {
 
 template <class Body>
 status queue::call(backend::call kind, Body&& body) {
-  if (status refused = on_->machine().gate.pass(kind, on_->who()); !refused) return refused;
-  if (status refused = on_->open(); !refused) return refused;
+  if (!on_->machine().gate.is_open() || !on_->is_open()) {
+    if (status refused = on_->machine().gate.pass(kind, on_->who()); !refused) return refused;
+    if (status refused = on_->open(); !refused) return refused;
+  }
   return guarded(on_->who(), body);
 }
 

@@ -88,8 +88,7 @@ status device_state::enter(abi::context own) {
   return entered ? memory_->open() : std::move(entered);
 }
 
-status device_state::check(std::string_view what, abi::result answer) noexcept {
-  if (answer == abi::result::success) return {};
+status device_state::refuse(std::string_view what, abi::result answer) noexcept {
   status failed = api().failed(who_, what, answer);
   return is_sticky(answer) ? root().note_loss(failed.text()) : std::move(failed);
 }

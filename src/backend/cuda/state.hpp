@@ -56,9 +56,10 @@ class device_state {
 
   /// Success: the context is there and not lost. The first call retains it and makes the memory
   /// pool, which takes long; later ones cost two loads. Before anything below is used.
-  status open() noexcept {
-    return !root().lost_.load(std::memory_order_acquire) && context() != nullptr ? status{}
-                                                                                 : open_or_refuse();
+  status open() noexcept { return is_open() ? status{} : open_or_refuse(); }
+  /// Whether that would be success at a look.
+  [[nodiscard]] bool is_open() noexcept {
+    return !root().lost_.load(std::memory_order_acquire) && context() != nullptr;
   }
   [[nodiscard]] abi::context context() const noexcept {
     return context_.load(std::memory_order_acquire);
@@ -75,7 +76,9 @@ class device_state {
   }
   /// What the driver answered to an attempt to `what`, as a status. A sticky error is noted: from
   /// then on `open` answers `device_lost` with its text.
-  status check(std::string_view what, abi::result answer) noexcept;
+  status check(std::string_view what, abi::result answer) noexcept {
+    return answer == abi::result::success ? status{} : refuse(what, answer);
+  }
   /// Not ok after a sticky error, with its text.
   status loss() noexcept;
   [[nodiscard]] int attribute(abi::device_attribute what) const noexcept;
@@ -114,6 +117,7 @@ class device_state {
 
  private:
   status open_or_refuse() noexcept;
+  status refuse(std::string_view what, abi::result answer) noexcept;
   status open_now();
   status enter(abi::context own);
   status note_loss(const std::string& text) noexcept;

@@ -66,6 +66,23 @@ TEST_F(Allocations, NamedTasksAllocateNothing) {
   EXPECT_EQ(allocations_per_thousand([&] { ctx.task({.symbol = "t"}, ly.rw(), [](auto) {}); }), 0);
 }
 
+TEST_F(Allocations, StartedTasksOfEightDependenciesAllocateNothing) {
+  std::vector<ms::logical_data<double>> inputs;
+  for (int i = 0; i < 7; ++i) {
+    inputs.push_back(ctx.logical_data<double>(8));
+    ctx.task(inputs.back().write(), [](auto) {});
+  }
+  EXPECT_EQ(allocations_per_thousand([&] {
+              auto t = ctx.task();
+              t.add_deps(ly.rw());
+              for (const auto& input : inputs)
+                t.add_deps(input.read());
+              t.start();
+              t.end();
+            }),
+            0);
+}
+
 TEST_F(Allocations, TokenChainAllocatesNothing) {
   const auto order = ctx.token();
   EXPECT_EQ(allocations_per_thousand([&] { ctx.task(order.rw(), [] {}); }), 0);

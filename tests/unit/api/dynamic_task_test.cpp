@@ -114,3 +114,34 @@ TEST_F(DynamicTask, SecondConflictingTaskInOneThreadIsRefused) {
   first.end();
   ctx.finalize();
 }
+
+TEST_F(DynamicTask, ViewsOfManyDependenciesMoveWithIt) {
+  std::vector<std::vector<int>> inputs;
+  for (int i = 0; i < 20; ++i)
+    inputs.push_back(std::vector<int>(static_cast<std::size_t>(i) + 1, i));
+  auto first = ctx.task();
+  for (auto& input : inputs)
+    first.add_deps(ctx.logical_data(input).read());
+  auto second = std::move(first);
+  auto t = ctx.task();
+  t = std::move(second);
+  t.start();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto view = t.get<ms::view<const int>>(i);
+    EXPECT_EQ(view.size(), i + 1);
+    EXPECT_EQ(view[i], static_cast<int>(i));
+  }
+  t.end();
+}
+
+TEST_F(DynamicTask, AnAccessThatIsKeptCanBeAddedAgain) {
+  int value = 7;
+  const auto data = ctx.logical_data(value);
+  const auto access = data.read();
+  for (int i = 0; i < 2; ++i) {
+    auto t = ctx.task();
+    t.add_deps(access).start();
+    EXPECT_EQ(*(t.get<ms::view<const int, 0>>(0)), 7);
+    t.end();
+  }
+}
