@@ -9,9 +9,9 @@
 namespace millstream::backend {
 
 /// `queue::record` sets the mark at the queue's tail, again and again; a wait refers to the mark
-/// set last when the wait was issued and is not disturbed by a later record. Never recorded =
-/// completed. Any thread; the owner destroys it only when no queue can still wait for it, which
-/// every backend tolerates while work is in flight.
+/// set last when it was issued and is not disturbed by a later record. Never recorded = completed.
+/// Any thread, but records and waits of queues come one at a time. The owner destroys it only when
+/// no queue can still wait for it, which every backend tolerates while work is in flight.
 class event {
  public:
   virtual ~event() = default;

@@ -189,11 +189,17 @@ void open_task::finish(context::lock& held, std::exception_ptr failed, bool know
 void open_task::end() {
   check_open("end");
   if (is_described()) return end_described();
-  const std::string changed = check_ ? check_->changed() : std::string();
+  if (check_) return end_checked();
+  context::lock held(in_->mutex());
+  in_->end_well(held, body_, plan_, in_caller_);
+  phase_ = phase::ended;
+}
+
+void open_task::end_checked() {
+  const std::string changed = check_->changed();
   {
     context::lock held(in_->mutex());
-    in_->end_well(held, body_, plan_, in_caller_);
-    phase_ = phase::ended;
+    finish(held, nullptr, false);
   }
   if (changed.empty()) return;
   throw error(errc::usage, base::cat(plan_.full_name(), " changed ", changed,

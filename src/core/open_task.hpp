@@ -43,7 +43,7 @@ class open_task {
   void drop_deps() noexcept {
     if (!is_ended()) return;
     for (task_dep& each : deps_)
-      each.data = {};
+      const untyped_data dropped(std::move(each.data));
   }
   [[nodiscard]] bool is_skipped() const noexcept { return is_open() && skipped_; }
   [[nodiscard]] bool is_open() const noexcept { return phase_ == phase::open; }
@@ -68,6 +68,7 @@ class open_task {
   [[nodiscard]] failed_task* await_inputs(context::lock& held, const completion_set& ready);
   void give_up(const context::lock& held, outcome how) noexcept;
   [[nodiscard]] std::string poisoned_name() const;
+  void end_checked();
   void finish(context::lock& held, std::exception_ptr failed, bool known);
   [[nodiscard]] body_call call_on(std::uint64_t queue);
   void note_begin();

@@ -82,18 +82,17 @@ class event final : public backend::event {
   /// Nothing if that event may not be used again; then `claim` and `set`.
   [[nodiscard]] std::optional<abi::result> renew(const device_state& on, abi::stream tail,
                                                  bool captured) noexcept;
-  /// What `body` answers for the mark, without a copy of it. The event is locked meanwhile.
-  template <class Body>
-  status visit(Body&& body) const {
-    const std::scoped_lock hold(mutex_);
-    return body(mark_);
-  }
+  /// For a queue that waits for it: no record comes meanwhile, so that neither a lock nor a copy is
+  /// needed.
+  [[nodiscard]] const mark& steady() const noexcept { return mark_; }
 
  private:
   const std::shared_ptr<machine_state> machine_;
   const std::string who_;
   const live_mark alive_;
-  mutable std::mutex mutex_;  // guards the members below; only the driver is called under it
+  // Guards the members below where a record may meet a look of the host; only the driver is called
+  // under it.
+  mutable std::mutex mutex_;
   std::shared_ptr<void> kept_;
   mark mark_;
 };

@@ -74,9 +74,7 @@ status queue::record(backend::event& into) {
 }
 
 status queue::wait(backend::event& what) {
-  return call(call::wait, [&] {
-    return static_cast<event&>(what).visit([&](const mark& tail) { return stream_->wait(tail); });
-  });
+  return call(call::wait, [&] { return stream_->wait(static_cast<event&>(what).steady()); });
 }
 
 result<bool> queue::is_capturing() {

@@ -30,6 +30,7 @@ void keep_for_good(std::unique_ptr<stream> busy) noexcept {
 
 device_state::device_state(machine_state& machine, device_home home, device_state* whole)
     : machine_(machine),
+      api_(*machine.api),
       home_(std::move(home)),
       whole_(whole),
       who_(base::cat("device ", base::quoted(home_.name))),
@@ -42,10 +43,6 @@ device_state::device_state(machine_state& machine, device_home home, device_stat
 }
 
 device_state::~device_state() = default;
-
-const driver& device_state::api() const noexcept {
-  return *machine_.api;
-}
 
 status device_state::open_or_refuse() noexcept {
   if (status lost = loss(); !lost) return lost;

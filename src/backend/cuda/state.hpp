@@ -52,7 +52,7 @@ class device_state {
   /// "device 'cuda:0'".
   [[nodiscard]] const std::string& who() const noexcept { return who_; }
   [[nodiscard]] machine_state& machine() const noexcept { return machine_; }
-  [[nodiscard]] const driver& api() const noexcept;
+  [[nodiscard]] const driver& api() const noexcept { return api_; }
 
   /// Success: the context is there and not lost. The first call retains it and makes the memory
   /// pool, which takes long; later ones cost two loads. Before anything below is used.
@@ -128,6 +128,7 @@ class device_state {
   [[nodiscard]] status unreachable(const device_state& other) const;
 
   machine_state& machine_;
+  const driver& api_;  // of the machine
   const device_home home_;
   device_state* const whole_;
   const std::string who_;
