@@ -7,6 +7,7 @@ import numpy
 import numpy.typing
 
 import millstream
+import millstream.viz
 
 
 class data_place:
@@ -280,7 +281,7 @@ class logical_data:
         The context of the datum as an object that does all but `finalize`, which is a UsageError; `with` does not finalize it either.
         """
 
-    def get(self) -> millstream.Future[numpy.typing.NDArray[Any]]:
+    def get(self) -> millstream.Future[numpy.typing.NDArray[Any] | None]:
         """
         A future of the content as the tasks submitted so far leave it: a new NumPy array of the same shape and dtype, None for a token. Later tasks do not change it. Does not block, unless another thread has a task open that writes the data. It raises what the failed task raised if nobody has seen that, else PoisonedError; errors that have nothing to do with the data are left to others. NotWrittenError, OutOfMemoryError, and UsageError after `finalize`, at once.
         """
@@ -322,7 +323,7 @@ class view_lease:
 
 class stf_cai:
     """
-    An array over memory of a task. On a GPU machine it offers the CUDA Array Interface, on a host machine `__array_interface__` and CPU DLPack. Valid until its task ends; then every use raises UsageError.
+    An array over memory of a task. On a GPU machine it offers the CUDA Array Interface, on a host machine `__array_interface__` and CPU DLPack. Valid until its task ends; then what leads to the memory raises UsageError, and `shape`, `dtype`, `stream` and `readonly` still answer.
     """
 
     def __init__(self, ptr: int, shape: tuple[int, ...], dtype: object, stream: int = 0) -> None:
@@ -426,6 +427,21 @@ class task:
     def stream_ptr(self) -> millstream.CudaStream:
         """
         Stream of the task, never 0: a raw handle on a GPU machine, else the number of its queue. On the host of a GPU machine it is a stream of the current device, and `end` waits for what the body queued there. Only while the task is open.
+        """
+
+    def get_stream_ptrs(self) -> list[millstream.CudaStream]:
+        """
+        The streams of the members of the place: a list with `stream_ptr()`. Only while the task is open.
+        """
+
+    def get_stream_at_index(self, index: int) -> int:
+        """
+        The stream of member `index` of a grid. RuntimeError for a place that is none, as all are in this version.
+        """
+
+    def get_grid_dims(self) -> tuple[int, ...] | None:
+        """
+        Extents of the place as a grid; None for a place with one member. Only while the task is open.
         """
 
     def get_arg(self, index: int) -> int:
@@ -571,8 +587,18 @@ class async_resources:
     What contexts that get it as `handle` share: the streams of their machine, and the executable graphs of those that record. A context that ends leaves them, with what is queued, to the next one, so that opening one costs no calls of the driver, and a shape that one of them recorded is no new instantiation in another. Contexts keep it alive; any number may use it at a time, on any threads.
     """
 
-    def __init__(self) -> None:
-        """Nothing is made before a context needs it."""
+    def __init__(self, *, limit_bytes: int = 268435456) -> None:
+        """
+        Nothing is made before a context needs it. `limit_bytes`: executable graphs that nobody uses are kept up to that many bytes (estimated), the one not used for longest goes first; 0 keeps none. TypeError for no integer, ValueError for a negative one.
+        """
+
+    @property
+    def executables(self) -> int:
+        """Executable graphs that are kept now and used by nobody."""
+
+    @property
+    def executable_bytes(self) -> int:
+        """An estimate of their memory, in bytes."""
 
     def __repr__(self) -> str: ...
 
@@ -581,7 +607,7 @@ class context:
     Orders tasks and owns data. Any thread may use it. Use it with `with`, or call `finalize`: a context that is dropped without gives a ResourceWarning and writes nothing back.
     """
 
-    def __init__(self, use_graph: bool = False, borrowed: bool = False, stream: object = None, handle: object = None, *, machine: millstream.machine | None = None, check: bool = False, trace: bool = False) -> None:
+    def __init__(self, use_graph: bool = False, borrowed: bool = False, stream: object = None, handle: millstream.async_resources | None = None, *, machine: millstream.machine | None = None, check: bool = False, trace: bool = False) -> None:
         """
         `stream`: a stream of the caller's (a handle, 0 for the default stream, or an object with `__cuda_stream__`); everything is ordered behind its work of now, and `finalize` queues the rest on it and returns at once. On host machines only the number of a queue, as from `fence`, is a stream; ValueError for others. `machine`: None is the default machine. `check`: checker mode. A body that changes what it only reads has failed; what it only writes holds a pattern before; an array used after its task raises UsageError, and a function that keeps one gives a ContractWarning. `trace`: keep what `graph` and `trace` show. `handle`: an `async_resources`, kept alive, or None. `borrowed`: True makes an object without a context, of which nothing can be asked (see `logical_data.borrow_ctx_handle`). `use_graph`: tasks are recorded into a graph of the machine, which `fence`, `wait`, `finalize`, and on host machines a task with a `with` body, launch; the same shape again costs an update of an executable graph instead of a new one.
         """
@@ -612,7 +638,7 @@ class context:
 
     def task(self, *args: dep | exec_place | object, symbol: str | None = None) -> millstream.task:
         """
-        A task to be used with `with`, or `start` and `end`. Arguments: accesses such as `data.read()`, in order, and at most one execution place (None: device 0). TypeError for others, ValueError for two places or data of a different context.
+        A task to be used with `with`, or `start` and `end`. Arguments: accesses such as `data.read()`, in order, and at most one execution place. Without one the task runs on the device that is current in this thread now, on host machines on device 0. TypeError for others, None among them, ValueError for two places or data of a different context.
         """
 
     def submit(self, fn: Callable[..., object], *deps: dep, args: Iterable[object] = (), place: millstream.exec_place | None = None, symbol: str | None = None) -> None:
@@ -662,7 +688,7 @@ class context:
 
     def to_graph(self) -> millstream.recorded_graph:
         """
-        Ends a context with `use_graph` without launching it: what was recorded, write-backs included, becomes a graph that owns all that it uses. Each launch does all of it once: it reads the registered arrays as they are then, and writes them. The context is finalized. Raises what tasks raised and nobody has seen yet. UsageError, and the context goes on: without `use_graph` or on a caller's stream, while a task is open, after something was launched (`fence`, `wait`) or ran by itself (a `with` body on host machines, a host function on a GPU machine).
+        Ends a context with `use_graph` without launching it: what was recorded, write-backs included, becomes a graph that owns all that it uses. Each launch does all of it once: it reads the registered arrays as they are then, and writes them. The context is finalized. Raises what tasks raised and nobody has seen yet. UsageError, and the context goes on: without `use_graph` or on a caller's stream, while a task is open, after something was launched (`fence`, `wait`) or ran by itself (a `with` body on host machines, where `submit` is recorded, or a host function on a GPU machine).
         """
 
     def graph(self) -> millstream.viz.Graph:
@@ -722,6 +748,8 @@ class pytorch_task:
     def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> None:
         """Takes the stream back and ends the task, whatever happens."""
 
+    def __repr__(self) -> str: ...
+
 class numba_task:
     """
     A task around a ``with`` block.
@@ -740,6 +768,8 @@ class numba_task:
     def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> None:
         """Ends the task."""
 
+    def __repr__(self) -> str: ...
+
 class configured_kernel:
     """
     A kernel of `millstream.interop.numba.jit` with a grid, a block, and maybe a place and a context. Does not change.
@@ -752,3 +782,5 @@ class configured_kernel:
 
     def __call__(self, *args: Any, **options: Any) -> None:
         """Launches the kernel as a task; its positional deps become arrays."""
+
+    def __repr__(self) -> str: ...

@@ -453,8 +453,10 @@ void bind_working(nb::class_<py_context>& type) {
            nb::sig("def task(self, *args: dep | exec_place | object, symbol: str | None = None) -> "
                    "millstream.task"),
            "A task to be used with `with`, or `start` and `end`. Arguments: accesses such as "
-           "`data.read()`, in order, and at most one execution place (None: device 0). TypeError "
-           "for others, ValueError for two places or data of a different context.")
+           "`data.read()`, in order, and at most one execution place. Without one the task runs on "
+           "the device that is current in this thread now, on host machines on device 0. "
+           "TypeError for others, None among them, ValueError for two places or data of a "
+           "different context.")
       .def(
           "submit", &submit, "fn"_a.none(), "deps"_a, "args"_a.none() = nb::tuple(),
           "place"_a = nb::none(), "symbol"_a = nb::none(),
@@ -534,6 +536,11 @@ void bind_watching(nb::class_<py_context>& type) {
            "a body had to run in the caller's thread), `nodes`, `child_graphs`, `instantiations`, "
            "`updates` (executables used again), `refused_updates`, and `last_miss`, the reason of "
            "the last instantiation.")
+      .def_prop_ro(
+          "_records_calls",
+          [](const py_context& self) { return self.state->use_graph && self.state->host_memory; },
+          nb::sig("def _records_calls(self) -> bool"),
+          "Whether functions become nodes that call them.")
       .def_prop_ro(
           "machine", [](const py_context& self) { return self.state->on; },
           nb::sig("def machine(self) -> millstream.machine"), "The machine of the context.")
@@ -732,7 +739,7 @@ void bind_context(nb::module_& core) {
       "handle"_a = nb::none(), nb::kw_only(), "machine"_a = nb::none(), "check"_a.none() = false,
       "trace"_a.none() = false,
       nb::sig("def __init__(self, use_graph: bool = False, borrowed: bool = False, "
-              "stream: object = None, handle: object = None, *, "
+              "stream: object = None, handle: millstream.async_resources | None = None, *, "
               "machine: millstream.machine | None = None, check: bool = False, "
               "trace: bool = False) -> None"),
       "`stream`: a stream of the caller's (a handle, 0 for the default stream, or an object with "

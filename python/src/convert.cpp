@@ -71,7 +71,7 @@ std::string short_repr(nb::handle what) {
 }
 
 std::string_view to_text(nb::handle what, const char* argument) {
-  if (!PyUnicode_Check(what.ptr())) fail_type(argument, "a str", what);
+  if (PyUnicode_CheckExact(what.ptr()) == 0) fail_type(argument, "a plain str", what);
   Py_ssize_t size = 0;
   const char* const text = PyUnicode_AsUTF8AndSize(what.ptr(), &size);
   if (text == nullptr) throw nb::python_error();

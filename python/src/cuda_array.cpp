@@ -66,7 +66,8 @@ std::vector<Py_ssize_t> shape_of(const nb::dict& from, nb::handle array) {
 
 // "|V8" says only how long an element is; `descr`, if there, also what is in it.
 nb::object dtype_of(const nb::dict& from, nb::handle array) {
-  const nb::object type = needed(from, "typestr", array);
+  nb::object type = needed(from, "typestr", array);
+  if (PyUnicode_Check(type.ptr()) != 0) type = nb::steal(PyUnicode_FromObject(type.ptr()));
   if (to_text(type, "typestr").starts_with("|V")) {
     const nb::object description = entry(from, "descr");
     if (!description.is_none()) return to_dtype(description);

@@ -366,7 +366,8 @@ void bind_data(nb::module_& core) {
             check_live(*self.state, "logical_data.get()");
             return future_of_content(self);
           },
-          nb::sig("def get(self) -> millstream.Future[numpy.typing.NDArray[typing.Any]]"),
+          nb::sig("def get(self) -> "
+                  "millstream.Future[numpy.typing.NDArray[typing.Any] | None]"),
           "A future of the content as the tasks submitted so far leave it: a new NumPy array of "
           "the same shape and dtype, None for a token. Later tasks do not change it. Does not "
           "block, unless another thread has a task open that writes the data. It raises what the "

@@ -47,6 +47,11 @@ framework_block::framework_block(nb::handle ctx, const nb::args& parts, nb::hand
   if (state->empty) others = call_python(of_others.get(), call_task_of(ctx, parts, symbol));
 }
 
+std::string shown_block(const framework_block& block, const char* class_name) {
+  if (!block.others.is_valid()) return shown(block, class_name);
+  return std::string(class_name) + "(a task of another context)";
+}
+
 nb::object handled_exception() {
   try {
     throw;

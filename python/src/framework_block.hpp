@@ -36,6 +36,9 @@ struct framework_block : py_task {
   return nb::cast(static_cast<py_task*>(block.p), nb::rv_policy::reference_internal, block.h);
 }
 
+/// For `repr`.
+[[nodiscard]] std::string shown_block(const framework_block& block, const char* class_name);
+
 /// The exception that is being handled, as Python's.
 [[nodiscard]] nb::object handled_exception();
 /// The task has failed. Drops what goes wrong with that, if it is an Exception.

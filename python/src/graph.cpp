@@ -138,7 +138,7 @@ void bind_graphs(nb::class_<py_context>& context) {
            "context "
            "goes on: without `use_graph` or on a caller's stream, while a task is open, after "
            "something was launched (`fence`, `wait`) or ran by itself (a `with` body on host "
-           "machines, a host function on a GPU machine).");
+           "machines, where `submit` is recorded, or a host function on a GPU machine).");
 }
 
 void bind_graph(nb::module_& core) {

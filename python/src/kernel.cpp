@@ -72,12 +72,24 @@ std::int64_t one_extent(nb::handle given) noexcept {
   return std::max(PyLong_AsLongLongAndOverflow(given.ptr(), &overflow), 0LL);
 }
 
+// What is one number, as that; else null. Arrays of NumPy look like numbers and are only if they
+// have one element and no dimension.
+nb::object to_whole(nb::handle given) {
+  if (PyIndex_Check(given.ptr()) == 0) return {};
+  nb::object whole = nb::steal(index_or_park(given));
+  if (!whole.is_valid()) {
+    if (PySequence_Check(given.ptr()) == 0) throw nb::python_error();
+    clear_type_error();
+  }
+  return whole;
+}
+
 dims to_dims(nb::handle given, const char* what) {
   if (const std::int64_t one = one_extent(given)) return {one};
   std::array<std::int64_t, 3> extents{1, 1, 1};
   std::size_t count = 0;
-  if (PyIndex_Check(given.ptr()) != 0) {
-    extents[count++] = to_integer(given, what);
+  if (const nb::object whole = to_whole(given); whole.is_valid()) {
+    extents[count++] = to_integer(whole, what);
   } else if (PySequence_Check(given.ptr()) != 0) {
     for (const nb::handle each : nb::borrow<nb::sequence>(given)) {
       const std::int64_t extent = to_extent(each, what);
@@ -387,8 +399,9 @@ void bind_running(nb::class_<py_kernel>& type) {
              nb::handle programmatic) {
             launch(self, {kernel, grid, block, args, shmem, cluster, cooperative, programmatic});
           },
-          "kernel"_a, "grid"_a, "block"_a.none(), "args"_a, "shmem"_a = 0, nb::kw_only(),
-          "cluster"_a = nb::none(), "cooperative"_a.none() = false, "programmatic"_a.none() = false,
+          "kernel"_a.none(), "grid"_a.none(), "block"_a.none(), "args"_a.none(),
+          "shmem"_a.none() = 0, nb::kw_only(), "cluster"_a = nb::none(),
+          "cooperative"_a.none() = false, "programmatic"_a.none() = false,
           nb::sig("def launch(self, kernel: object, "
                   "grid: int | collections.abc.Sequence[int], "
                   "block: int | collections.abc.Sequence[int] | None, "

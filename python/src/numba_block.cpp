@@ -3,10 +3,12 @@
 // millstream/interop/numba.py.
 #include <array>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include "bind.hpp"
 #include "convert.hpp"
@@ -86,7 +88,8 @@ void bind_block(nb::module_& core) {
       .def("__exit__", &leave, "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
            nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
                    "None"),
-           "Ends the task.");
+           "Ends the task.")
+      .def("__repr__", [](const numba_block& self) { return shown_block(self, "numba_task"); });
   const nb::handle type = nb::type<numba_block>();
   note_direct_call(type, "__enter__", &enter_directly<numba_block, &enter>);
   note_direct_call(type, "__exit__", &leave_directly<numba_block, &leave>);
@@ -243,6 +246,14 @@ void launch(const configured_kernel& self, const nb::args& arguments, const nb::
   run_and_end(*nb::inst_ptr<py_task>(as_object), as_object, std::move(arrays), call);
 }
 
+std::string shown_kernel(const configured_kernel& self) {
+  std::string text = "configured_kernel(" + short_repr(self.kernel.attr("__name__")) +
+                     ", grid=" + short_repr(self.grid) + ", block=" + short_repr(self.block);
+  if (!self.place.is_none()) text += ", " + short_repr(self.place);
+  if (!self.ctx.is_none()) text += ", " + short_repr(self.ctx);
+  return text + ")";
+}
+
 // It cannot be cleared, as it does not change; in a cycle something else can.
 int traverse(PyObject* self, visitproc visit, void* arg) noexcept {
   Py_VISIT(Py_TYPE(self));
@@ -275,7 +286,8 @@ void bind_configured_kernel(nb::module_& core) {
           "wanted.")
       .def("__call__", &launch, "args"_a, "options"_a,
            nb::sig("def __call__(self, *args: typing.Any, **options: typing.Any) -> None"),
-           "Launches the kernel as a task; its positional deps become arrays.");
+           "Launches the kernel as a task; its positional deps become arrays.")
+      .def("__repr__", &shown_kernel);
 }
 
 }  // namespace

@@ -239,6 +239,20 @@ nb::object where(py_task& self) {
   return nb::make_tuple(stream, self.core.call().device);
 }
 
+// Places have one member each as yet.
+nb::object get_stream_ptrs(py_task& self) {
+  nb::list all;
+  all.append(stream_ptr(self));
+  return all;
+}
+
+void get_stream_at_index(py_task& self, nb::handle index) {
+  static_cast<void>(to_index(index, "index"));
+  static_cast<void>(self.core.call());
+  throw error(errc::usage, "the place of " + self.core.name() +
+                               " is no grid, so that it has one stream only; use stream_ptr()");
+}
+
 std::uintptr_t get_arg(py_task& self, nb::handle index) {
   const std::size_t number = to_index(index, "index");
   const auto address = reinterpret_cast<std::uintptr_t>(self.core.pointer(number));
@@ -275,15 +289,15 @@ nb::object stream_ptr_directly(call_arguments given) {
   return self == nullptr ? nb::object() : stream_ptr(*self);
 }
 
-std::string repr_of(const py_task& self) {
+}  // namespace
+
+std::string shown(const py_task& self, const char* class_name) {
   const char* state = "not started";
   if (self.core.is_open()) state = "open";
   if (self.core.is_ended()) state = "ended";
-  return "task(" + self.core.name() + ", " + std::to_string(self.core.dep_count()) + " deps, " +
-         state + ")";
+  return std::string(class_name) + "(" + self.core.name() + ", " +
+         std::to_string(self.core.dep_count()) + " deps, " + state + ")";
 }
-
-}  // namespace
 
 py_task::py_task(std::shared_ptr<context_state> in, source_site at)
     : state(std::move(in)), core(state->core, at), site(at) {}
@@ -357,6 +371,19 @@ void bind_task(nb::module_& core) {
            "Stream of the task, never 0: a raw handle on a GPU machine, else the number of its "
            "queue. On the host of a GPU machine it is a stream of the current device, and `end` "
            "waits for what the body queued there. Only while the task is open.")
+      .def("get_stream_ptrs", &get_stream_ptrs,
+           nb::sig("def get_stream_ptrs(self) -> list[millstream.CudaStream]"),
+           "The streams of the members of the place: a list with `stream_ptr()`. Only while the "
+           "task is open.")
+      .def("get_stream_at_index", &get_stream_at_index, "index"_a,
+           nb::sig("def get_stream_at_index(self, index: int) -> int"),
+           "The stream of member `index` of a grid. RuntimeError for a place that is none, as all "
+           "are in this version.")
+      .def(
+          "get_grid_dims", [](py_task& self) { static_cast<void>(self.core.call()); },
+          nb::sig("def get_grid_dims(self) -> tuple[int, ...] | None"),
+          "Extents of the place as a grid; None for a place with one member. Only while the task "
+          "is open.")
       .def("get_arg", &get_arg, "index"_a, nb::sig("def get_arg(self, index: int) -> int"),
            "Address of dependency `index`, tokens counted. IndexError past the list, RuntimeError "
            "for a token or when the task is not open.")
@@ -383,7 +410,7 @@ void bind_task(nb::module_& core) {
                   "tuple[typing.Any, ...] | None"),
           "What `maker` made of the view of each dependency but tokens, once for each address; "
           "None unless all are memory of devices.")
-      .def("__repr__", &repr_of);
+      .def("__repr__", [](const py_task& self) { return shown(self, "task"); });
   const nb::handle type = nb::type<py_task>();
   note_direct_call(type, "__enter__", &enter_directly<py_task, &enter>);
   note_direct_call(type, "__exit__", &leave_directly<py_task, &leave>);

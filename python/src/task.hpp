@@ -49,6 +49,8 @@ void fail_task(py_task& self, nb::handle value);
 [[nodiscard]] nb::object described(py_task& self, nb::handle maker);
 /// The number of `stream_ptr()`.
 [[nodiscard]] std::uint64_t stream_of(py_task& self);
+/// For `repr`.
+[[nodiscard]] std::string shown(const py_task& self, const char* class_name);
 /// Throws error(usage) while a call makes arrays or views, inside of which the task would end.
 void check_unused(const py_task& self);
 /// The device of the task is current from the first call on.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include "bind.hpp"
 #include "convert.hpp"
@@ -245,7 +246,8 @@ void bind_block(nb::module_& core) {
       .def("__exit__", &leave, "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
            nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
                    "None"),
-           "Takes the stream back and ends the task, whatever happens.");
+           "Takes the stream back and ends the task, whatever happens.")
+      .def("__repr__", [](const torch_block& self) { return shown_block(self, "pytorch_task"); });
   const nb::handle type = nb::type<torch_block>();
   note_direct_call(type, "__enter__", &enter_directly<torch_block, &enter>);
   note_direct_call(type, "__exit__", &leave_directly<torch_block, &leave>);

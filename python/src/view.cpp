@@ -162,7 +162,8 @@ void bind_stf_cai(nb::module_& core) {
   nb::class_<py_view>(core, "stf_cai", nb::pooled(),
                       "An array over memory of a task. On a GPU machine it offers the CUDA Array "
                       "Interface, on a host machine `__array_interface__` and CPU DLPack. Valid "
-                      "until its task ends; then every use raises UsageError.")
+                      "until its task ends; then what leads to the memory raises UsageError, and "
+                      "`shape`, `dtype`, `stream` and `readonly` still answer.")
       .def("__init__", &make_view, "ptr"_a, "shape"_a, "dtype"_a, "stream"_a = 0,
            nb::sig("def __init__(self, ptr: int, shape: tuple[int, ...], dtype: object, "
                    "stream: int = 0) -> None"),

@@ -164,6 +164,22 @@ def test_a_failure_nobody_asked_for_becomes_a_warning(host):
         graphs.clear()
 
 
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_body_that_ran_by_itself_is_to_be_submitted(host, before):
+    x = np.zeros(2)
+    with stf.context(use_graph=True, machine=host) as ctx:
+        data = ctx.logical_data(x)
+        for _ in range(before):
+            ctx.submit(add, data.rw(), args=(1.0,))
+        with ctx.task(data.rw(), symbol="by caller") as (v,):
+            v += 1
+        with pytest.raises(
+            stf.UsageError, match=r"after task 'by caller'.* had run by itself.*with ctx\.submit"
+        ):
+            ctx.to_graph()
+    assert x[0] == 1.0 + before
+
+
 def test_what_cannot_be_given_out(host):
     with stf.context(machine=host) as ctx:
         with pytest.raises(stf.UsageError, match="use_graph"):

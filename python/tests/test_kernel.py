@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cuda_kernel` on the host machine: kernels are functions of ctypes, or the addresses of some."""
 
+import array
+import collections
 import ctypes
 import gc
 import shutil
@@ -237,6 +239,36 @@ def test_exception_of_launch_leaves_the_data_and_the_context_as_they_were(host, 
             ctx.cuda_kernel(fresh.read()).start()
         launch_add(ctx, y, library.add, 2.0)
     assert source.tolist() == [3] * N
+
+
+@pytest.mark.parametrize("name", ["kernel", "grid", "block", "args", "shmem"])
+def test_none_is_refused_like_other_types(ctx, library, y, name):
+    wanted = {"kernel": library.scale, "grid": 1, "block": 1, "shmem": 0}
+    with pytest.raises(TypeError), ctx.cuda_kernel(y.rw()) as k:
+        k.launch(**({**wanted, "args": [k.get_arg(0), 2.0]} | {name: None}))
+    assert ctx.wait(y).tolist() == [0] * N
+
+
+@pytest.mark.parametrize(
+    "extents",
+    [
+        np.array([4]), np.array(4), np.array([4, 1], "u1"), np.int16(4), range(4, 5),
+        collections.deque([2, 2]), array.array("i", [4, 1, 1]), memoryview(b"\4"),
+    ],
+    ids=lambda each: type(each).__name__,
+)  # fmt: skip
+def test_extents_may_be_any_sequence(ctx, library, y, extents):
+    launch_with_grids(ctx, y, library.add, extents)
+    with ctx.cuda_kernel(y.rw()) as k:
+        k.launch(library.add, extents, extents, [k.get_arg(0), 5.0], cluster=extents)
+    assert ctx.wait(y).tolist() == [10] * N
+
+
+@pytest.mark.parametrize("extents", [np.array([]), np.ones((1, 2), "i4"), np.ones(4, "i4"), {1: 2}])
+def test_arrays_that_are_no_extents_are_refused(ctx, library, y, extents):
+    with pytest.raises((TypeError, ValueError)):
+        launch_with_grids(ctx, y, library.add, extents)
+    assert ctx.wait(y).tolist() == [0] * N
 
 
 def test_other_exceptions_fail_the_task(ctx, library, y):

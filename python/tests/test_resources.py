@@ -70,3 +70,40 @@ def test_two_contexts_in_a_row_on_one_stream_need_no_wait_between(machine):
             ctx.finalize()
         stf.synchronize(stream)
         assert (values == 15).all()
+
+
+def run_lengths(machine, handle, lengths):
+    """Stages of so many tasks each; what the context counted of its executables."""
+    with stf.context(use_graph=True, machine=machine, handle=handle) as ctx:
+        data = ctx.logical_data_zeros((4,))
+        ctx.fence()
+        for length in lengths:
+            for _ in range(length):
+                ctx.submit(lambda *_: None, data.rw())
+            ctx.fence()
+        stats = ctx.stats()
+        return stats["instantiations"], stats["updates"]
+
+
+@pytest.mark.host_devices
+def test_the_limit_of_kept_executables(host):
+    handle = stf.async_resources(limit_bytes=0)
+    assert run_lengths(host, handle, [2, 2, 2]) == (4, 0)
+    assert (handle.executables, handle.executable_bytes) == (0, 0)
+    handle = stf.async_resources()
+    assert run_lengths(host, handle, [2, 2, 3]) == (3, 1)
+    assert handle.executables == 3
+    most = handle.executable_bytes
+    assert most > 0
+    handle = stf.async_resources(limit_bytes=most - 1)
+    run_lengths(host, handle, [2, 2, 3])
+    assert handle.executables == 2
+    assert 0 < handle.executable_bytes < most
+
+
+@pytest.mark.parametrize(
+    ("limit", "raised"), [("1", TypeError), (None, TypeError), (1.5, TypeError), (-1, ValueError)]
+)
+def test_limits_that_are_none(limit, raised):
+    with pytest.raises(raised, match="limit_bytes"):
+        stf.async_resources(limit_bytes=limit)

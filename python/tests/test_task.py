@@ -157,6 +157,33 @@ def test_symbol_must_be_a_str(ctx, symbol):
         ctx.task(symbol=symbol)
 
 
+@pytest.mark.parametrize("kind", [str, type("name", (str,), {})])
+def test_only_a_plain_str_is_a_name(ctx, x, kind):
+    name = kind("a")
+    calls = [
+        lambda: ctx.task(symbol=name),
+        lambda: ctx.task().set_symbol(name),
+        lambda: ctx.cuda_kernel(symbol=name),
+        lambda: ctx.cuda_kernel().set_symbol(name),
+        lambda: x.set_symbol(name),
+        lambda: ctx.submit(lambda: None, symbol=name),
+        lambda: ctx.host_launch(fn=lambda: None, symbol=name),
+        lambda: ctx.logical_data_empty((1,), name=name),
+        lambda: ctx.logical_data(bytearray(1), name=name),
+    ]
+    for call in calls:
+        if kind is str:
+            call()
+        else:
+            with pytest.raises(TypeError, match=r"'(name|symbol)' is of type name; pass a plain"):
+                call()
+
+
+def test_none_is_no_place(ctx, x):
+    with pytest.raises(TypeError):
+        ctx.task(x.read(), None)
+
+
 def test_dep_parts_are_checked_when_the_task_takes_them(ctx, x):
     with pytest.raises(TypeError, match="must be a logical_data"):
         ctx.task(stf.read(3))
@@ -207,6 +234,27 @@ def test_accessors_outside_of_the_body_raise(ctx, x):
         if state == "before start":
             with task:
                 pass
+
+
+def test_place_with_one_member_has_one_stream_and_no_grid(ctx, x):
+    task = ctx.task(x.rw())
+    helpers = (task.get_stream_ptrs, task.get_grid_dims, lambda: task.get_stream_at_index(0))
+    for helper in helpers:
+        with pytest.raises(RuntimeError):
+            helper()
+    with task:
+        streams = task.get_stream_ptrs()
+        assert streams == [task.stream_ptr()]
+        assert isinstance(streams[0], stf.CudaStream)
+        assert streams[0] != 0
+        assert task.get_grid_dims() is None
+        with pytest.raises(RuntimeError, match=r"is no grid.*stream_ptr\(\)"):
+            task.get_stream_at_index(0)
+        with pytest.raises(TypeError, match="index"):
+            task.get_stream_at_index("a")
+    for helper in helpers:
+        with pytest.raises(RuntimeError):
+            helper()
 
 
 def test_wrong_order_of_calls_raises(ctx, x):

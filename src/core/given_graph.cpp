@@ -130,16 +130,16 @@ void context::check_may_give(const lock& held) {
                 "graph on the stream");
   }
   check_no_open_task("to_graph");
+  if (!outside_.empty()) {
+    throw error(errc::usage,
+                base::cat("to_graph was called after ", outside_,
+                          " had run by itself, so that the graph would lack it; hand its body over "
+                          "as a function for a device with ctx.submit, which is recorded"));
+  }
   if (lanes_.recording()->stage() > 0) {
     throw error(errc::usage,
                 "to_graph was called after a part of the tasks had been launched; call it before "
                 "fence, wait, get and done");
-  }
-  if (!outside_.empty()) {
-    throw error(errc::usage,
-                base::cat("to_graph was called after ", outside_,
-                          " had run by itself, so that the graph would lack it; submit functions "
-                          "that can be recorded on this machine"));
   }
 }
 

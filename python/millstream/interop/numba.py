@@ -56,6 +56,9 @@ _MOST_LAUNCHERS = 256
 _arrays: dict[tuple[object, ...], Any] = {}
 _streams: dict[int, Any] = {}
 
+# Stands for the array of a dep among the arguments of a kernel.
+_ARRAY = object()
+
 # Re-entered by a kernel that launches others.
 _one_launch = threading.RLock()
 
@@ -246,21 +249,66 @@ def _launch(
     if ctx is None:
         ctx = deps[0].get_ld().borrow_ctx_handle() if deps else _refuse(kernel)
     compiled = kernel._get_compiled_kernel()
+    # Not the deps: data that the program drops are let go when their last task is submitted.
+    args = tuple([_ARRAY if isinstance(each, dep) else each for each in args])
+    if getattr(ctx, "_records_calls", False):
+        call = functools.partial(_call, compiled, (grid, block), args, options)
+        _record(kernel, ctx, place, deps, call)
+        return
     parts = deps if place is None else [place, *deps]
     with ctx.task(*parts, symbol=kernel.__name__) as task:
         arrays = _arrays_of(task)
         if len(arrays) < len(deps):  # a token, which is refused here
             arrays = tuple([_to_array(task.get_arg_cai(i)) for i in range(len(deps))])
-        left = iter(arrays)
-        values = [next(left) if isinstance(each, dep) else each for each in args]
         stream, device = task._where()
         if device is not None:
-            _configure(kernel, compiled, (grid, block, stream))(*values, **options)
-            return
-        # The number of a queue of a host machine is no stream for Numba. The simulator keeps the
-        # grid of the kernel that is running in a variable of its module.
-        with _one_launch:
-            compiled[grid, block](*values, **options)
+            launcher = _configure(kernel, compiled, (grid, block, stream))
+            launcher(*_values_of(args, arrays), **options)
+        else:
+            _call(compiled, (grid, block), args, options, arrays)
+
+
+def _values_of(args: tuple[Any, ...], arrays: tuple[Any, ...]) -> list[Any]:
+    """The arguments, with arrays in their places."""
+    left = iter(arrays)
+    return [next(left) if each is _ARRAY else each for each in args]
+
+
+def _call(
+    compiled: Any,
+    shape: tuple[Any, Any],
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+    arrays: tuple[Any, ...],
+) -> None:
+    """Runs a kernel on a host machine, where the number of a queue is no stream for Numba."""
+    values = _values_of(args, arrays)
+    # The simulator keeps the grid of the kernel that is running in a variable of its module.
+    with _one_launch:
+        compiled[shape](*values, **options)
+
+
+def _record(
+    kernel: stf_kernel_decorator,
+    ctx: millstream.context,
+    place: millstream.exec_place | None,
+    deps: list[millstream.dep],
+    call: Callable[[tuple[Any, ...]], None],
+) -> None:
+    """Makes the kernel a node that calls it: a function like those of `context.submit`."""
+    from millstream import current_task
+
+    for index, each in enumerate(deps):
+        if each.get_ld().shape is None:
+            raise UsageError(
+                f"dependency {index} of kernel '{kernel.__name__}' is a token, which has no "
+                "array; pass data with content"
+            )
+
+    def body(*_: Any) -> None:
+        call(_arrays_of(current_task()))
+
+    ctx.submit(body, *deps, place=place, symbol=kernel.__name__)
 
 
 def _refuse(kernel: stf_kernel_decorator) -> NoReturn:
@@ -300,6 +348,9 @@ class stf_kernel_decorator:
         self._configured: Any = configured_kernel
         functools.update_wrapper(self, function)
 
+    def __repr__(self) -> str:
+        return f"stf_kernel_decorator({self.__name__!r})"
+
     def _get_compiled_kernel(self) -> Any:
         if self._compiled is None:
             made = _import_numba_cuda().jit(*self._jit_args, **self._jit_kwargs)
@@ -325,7 +376,9 @@ def jit(*jit_args: Any, **jit_kwargs: Any) -> Any:
     ``x.read()``, becomes the array of that datum, and the others are passed as they are. The task
     has the name of the function. ``kernel[grid, block, exec_place, context]`` says where it runs
     and in which context; either may be None. The context is that of the first dep unless named.
-    The launch returns at once on GPUs.
+    The launch returns at once on GPUs. On host machines it returns when the kernel has run; with
+    ``context(use_graph=True)`` it is recorded there, as a function that is given to
+    `context.submit`, and what the kernel raises comes from the next `wait` or `finalize`.
 
     A launch raises TypeError where no context is known, what `context.task` and `task.start` raise,
     RuntimeError for a token, and ImportError without Numba.
@@ -335,11 +388,14 @@ def jit(*jit_args: Any, **jit_kwargs: Any) -> Any:
     return lambda function: stf_kernel_decorator(function, jit_args, jit_kwargs)
 
 
-# Compiled, and loaded at its first use like the rest of the module.
-def __getattr__(name: str) -> Any:
-    if name != "numba_task":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from millstream._core import numba_task
+# Compiled, and loaded at its first use like the rest of the module. Checkers would take this for
+# any name at all.
+if not TYPE_CHECKING:
 
-    globals()[name] = numba_task
-    return numba_task
+    def __getattr__(name: str) -> object:
+        if name != "numba_task":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from millstream._core import numba_task
+
+        globals()[name] = numba_task
+        return numba_task

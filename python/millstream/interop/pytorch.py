@@ -298,11 +298,14 @@ class _block_of_others:
                 self._switch.leave(self._before)
 
 
-# Compiled, and loaded at its first use like the rest of the module.
-def __getattr__(name: str) -> Any:
-    if name != "pytorch_task":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from millstream._core import pytorch_task
+# Compiled, and loaded at its first use like the rest of the module. Checkers would take this for
+# any name at all.
+if not TYPE_CHECKING:
 
-    globals()[name] = pytorch_task
-    return pytorch_task
+    def __getattr__(name: str) -> object:
+        if name != "pytorch_task":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from millstream._core import pytorch_task
+
+        globals()[name] = pytorch_task
+        return pytorch_task

@@ -191,6 +191,24 @@ def test_exception_of_launch_leaves_the_data_as_they_were(ctx, function, x, y):
     assert ctx.wait(y).tolist() == [2] * N
 
 
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        ({"block": 2048}, r"its block has 2048 threads, and .* takes at most 1024"),
+        (
+            {"shmem": 1 << 22},
+            r"asks for 4194304 bytes of dynamic shared memory, and .* at most \d+",
+        ),
+    ],
+)
+def test_launch_that_passes_a_limit_says_which(ctx, function, y, how, text):
+    shape = {"grid": 1, "block": 64} | how
+    with pytest.raises(stf.Error, match=text) as caught, ctx.cuda_kernel(y.rw(), symbol="k") as k:
+        k.launch(function("test_scale_f64"), **shape, args=[k.get_arg(0), 2.0, N])
+    assert "predecessor" not in str(caught.value)
+    assert "'k'" in str(caught.value)
+
+
 def test_two_devices_and_the_place_of_a_dependency(ctx, two_devices, driver, library_kernel, y):
     kernel = library_kernel("test_fill_f64")  # one handle serves every device
     for device in (1, 0):

@@ -9,6 +9,7 @@ import pathlib
 import sys
 import threading
 import types
+import weakref
 
 import millstream as stf
 import numba_names
@@ -115,6 +116,120 @@ def test_kernel_that_raises_fails_its_task(host_ctx, monkeypatch):
         kernel[1, 1](x.rw())
     with pytest.raises(stf.PoisonedError):
         host_ctx.wait(x)
+
+
+# --- recorded on the host machine
+
+
+def recording(ctx):
+    stats = ctx.stats()
+    return stats["nodes"], stats["stages"], stats["stage_breaks"]
+
+
+@pytest.fixture
+def simulated_kernels(host, kernels):
+    if not adapter._simulated():
+        pytest.skip("kernels of Numba run on the host machine in its simulator only")
+    return kernels
+
+
+def test_recorded_kernels_are_nodes_of_one_stage(host, simulated_kernels):
+    k = simulated_kernels
+    x, y = np.ones(COUNT), np.zeros(COUNT)
+    with stf.context(use_graph=True, machine=host) as ctx:
+        lx, ly = ctx.logical_data(x), ctx.logical_data(y)
+        ctx.submit(lambda v: np.add(v, 1, out=v), ly.rw())
+        for factor in (1.0, 2.0, 3.0):
+            k.axpy[2, 32](factor, lx.read(), ly.rw())
+        ctx.submit(lambda v: np.multiply(v, 2, out=v), ly.rw())
+        assert recording(ctx) == (0, 0, 0)
+        ctx.fence()
+        # The copies of x and y to the device, two functions, three kernels.
+        assert recording(ctx) == (7, 1, 0)
+    assert set(y.tolist()) == {14}
+
+
+def test_recorded_kernel_is_called_again_by_each_launch_of_a_graph(host, simulated_kernels):
+    x, y = np.ones(COUNT), np.zeros(COUNT)
+    ctx = stf.context(use_graph=True, machine=host)
+    lx, ly = ctx.logical_data(x), ctx.logical_data(y)
+    simulated_kernels.axpy[2, 32](2.0, lx.read(), ly.rw())
+    graph = ctx.to_graph()
+    assert set(y.tolist()) == {0}
+    for wanted in (2, 4, 6):
+        stf.synchronize(graph.launch())
+        assert set(y.tolist()) == {wanted}
+    x[:] = 3
+    stf.synchronize(graph.launch())
+    assert set(y.tolist()) == {12}
+
+
+def test_the_same_kernels_again_are_an_update(host, simulated_kernels):
+    x = np.ones(COUNT)
+    with stf.context(use_graph=True, machine=host) as ctx:
+        lx = ctx.logical_data(x)
+        for factor in (2.0, 3.0, 5.0, 7.0):
+            simulated_kernels.scale[2, 32](factor, lx.rw())
+            ctx.fence()
+        stats = ctx.stats()
+        assert (stats["stages"], stats["stage_breaks"]) == (4, 0)
+        # The first one has the copy to the device, too.
+        assert (stats["instantiations"], stats["updates"]) == (2, 2)
+    assert set(x.tolist()) == {210}
+
+
+def test_recorded_kernel_runs_where_and_in_which_context_it_says(host, simulated_kernels):
+    x = np.ones(COUNT)
+    with stf.context(use_graph=True, machine=host, trace=True) as ctx:
+        lx = ctx.logical_data(x)
+        simulated_kernels.scale[2, 32, stf.exec_place.device(1), ctx](2.0, lx.rw())
+        ctx.wait(lx)
+        (node,) = [each for each in ctx._trace_snapshot()["nodes"] if each["name"] == "scale"]
+        assert (node["file"], node["place"]) == (__file__, 1)
+    assert set(x.tolist()) == {2}
+
+
+def test_recorded_kernel_that_raises_is_told_by_the_next_wait(host, monkeypatch):
+    pytest.importorskip("numba")
+
+    @jit
+    def kernel(x):
+        pass
+
+    class Compiled:
+        def __getitem__(self, configuration):
+            return self
+
+        def __call__(self, x):
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(kernel, "_compiled", Compiled())
+    with stf.context(use_graph=True, machine=host) as ctx:
+        x = ctx.logical_data(np.ones(COUNT))
+        kernel[1, 1](x.rw())
+        with pytest.raises(ZeroDivisionError) as caught:
+            ctx.wait(x)
+        assert "'kernel'" in caught.value.__notes__[0]
+
+
+def test_token_is_no_argument_of_a_recorded_kernel(host, simulated_kernels):
+    with stf.context(use_graph=True, machine=host) as ctx:
+        with pytest.raises(RuntimeError, match="dependency 0 of kernel 'add_one' is a token"):
+            simulated_kernels.add_one[1, 1](ctx.token().rw())
+        assert ctx.stats()["tasks"] == 0
+
+
+def test_recorded_kernel_does_not_keep_data_that_are_dropped(host, simulated_kernels):
+    with stf.context(use_graph=True, machine=host) as ctx:
+        x = np.ones(COUNT)
+        lx = ctx.logical_data(x)
+        watch = weakref.ref(lx)
+        simulated_kernels.scale[2, 32](2.0, lx.rw())
+        del lx
+        gc.collect()
+        assert watch() is None
+        ctx.fence()
+    assert set(x.tolist()) == {2}
 
 
 # --- wrong use of kernels, without Numba
@@ -277,7 +392,8 @@ def test_number_of_calls_of_a_block_and_of_a_launch(host_ctx, monkeypatch, calls
     assert calls_of(adapter, block) == ["_arrays_of", *array]
     kernel[1, 1](x.rw())
     assert calls_of(adapter, lambda: kernel[1, 1](x.rw())) == [
-        "__getitem__", "_launch", "_get_compiled_kernel", "_arrays_of", *array,
+        "__getitem__", "_launch", "_get_compiled_kernel", "_arrays_of", *array, "_call",
+        "_values_of",
     ]  # fmt: skip
 
 
@@ -492,3 +608,15 @@ def test_borrowed_context_does_all_but_finalize(host_ctx):
     assert array.tolist() == [3] * COUNT
     with pytest.raises(RuntimeError, match="finalized"):
         x.borrow_ctx_handle()
+
+
+def test_kernels_and_blocks_show_what_they_are(host_ctx):
+    assert repr(unused) == "stf_kernel_decorator('unused')"
+    assert repr(unused[2, (4, 1)]) == "configured_kernel('unused', grid=2, block=(4, 1))"
+    place = stf.exec_place.device(1)
+    assert repr(unused[1, 1, place, host_ctx]) == (
+        f"configured_kernel('unused', grid=1, block=1, {place!r}, {host_ctx!r})"
+    )
+    x = host_ctx.logical_data(np.ones(COUNT))
+    block = numba_task(host_ctx, x.rw(), symbol="one")
+    assert repr(block) == "numba_task(task 'one', 1 deps, not started)"

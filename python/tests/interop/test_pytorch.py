@@ -468,3 +468,10 @@ def test_stream_of_a_gpu_task_is_found_by_its_number(gpu_torch):
     assert gpu_torch.made == [(96, 0)]
     on_host = pytorch._find_switch(gpu_torch, (stf.CudaStream(112), -1))
     assert on_host is pytorch.stream_switch(gpu_torch, 112, 0)
+
+
+def test_block_shows_what_it_is(host_ctx):
+    x = host_ctx.logical_data(np.zeros(2))
+    text = repr(pytorch_task(host_ctx, x.rw()))
+    assert text.startswith("pytorch_task(")
+    assert text.endswith(", 1 deps, not started)")

@@ -12,6 +12,7 @@
 
 namespace millstream::backend::cuda {
 
+class kernel;
 class launch_form;
 
 /// A kernel, a copy, a fill or a host function is one node of the driver each. What one node cannot
@@ -54,6 +55,7 @@ class graph final : public backend::graph {
   /// The answer to an attempt to add a node, which is looked at after the attempt.
   result<graph_node> added(std::string_view what, abi::result answer,
                            const abi::graph_node& node) const;
+  status not_added(const kernel& what, const launch_request& request, abi::result answer) const;
   status set_attributes(launch_form& what, abi::graph_node node);
   [[nodiscard]] result<device_state*> device_for(memory_home to, memory_home from) const;
   [[nodiscard]] result<graph_node> add_empty(node_span after);

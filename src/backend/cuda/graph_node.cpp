@@ -126,6 +126,20 @@ result<graph_node> graph::added(std::string_view what, abi::result answer,
                 base::cat(failed.text(), "; name each predecessor once, and nodes of this graph"));
 }
 
+status graph::not_added(const kernel& what, const launch_request& request,
+                        abi::result answer) const {
+  status failed =
+      on_->check(base::cat("add kernel ", base::quoted(what.name()), " to a graph"), answer);
+  std::string limit = passed_limit(*on_, what.entry(), request, answer);
+  if (limit.empty() && answer != abi::result::invalid_value) return failed;
+  if (limit.empty()) {
+    limit =
+        "; see whether the device takes such a grid, block and clusters, and name nodes of this "
+        "graph as predecessors, each once";
+  }
+  return {errc::invalid_value, base::cat(failed.text(), limit)};
+}
+
 result<graph_node> graph::add_kernel(const launch_request& request, node_span after) {
   return add(call::kernel_node, [&]() -> result<graph_node> {
     if (request.what == nullptr) {
@@ -156,7 +170,7 @@ result<graph_node> graph::add_kernel(const launch_request& request, node_span af
     const abi::result answer =
         on_->api()->cuGraphAddKernelNode(&made, raw_, before.data(), before.size(), &node);
     if (answer != abi::result::success) {
-      return added(base::cat("kernel ", base::quoted(what.name())), answer, made);
+      return not_added(what, request, answer);
     }
     what.note_graph();
     if (!is_plain(request)) {

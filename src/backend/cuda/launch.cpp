@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "backend/cuda/state.hpp"
 #include "base/text.hpp"
 
 namespace millstream::backend::cuda {
@@ -59,6 +60,41 @@ abi::result launch_on(const driver& api, abi::stream on, abi::function entry,
                                form.attributes().data(),
                                static_cast<std::uint32_t>(form.attributes().size())};
   return api->cuLaunchKernelEx(&how, entry, nullptr, form.extra());
+}
+
+namespace {
+
+int limit_of(const driver& api, abi::function entry, abi::function_attribute what) noexcept {
+  int value = 0;
+  const abi::result answer = api->cuFuncGetAttribute(&value, what, entry);
+  return answer == abi::result::success ? value : 0;
+}
+
+std::string passed_threads(const device_state& on, abi::function entry,
+                           const std::array<std::uint32_t, 3>& block) {
+  const std::uint64_t threads = std::uint64_t{block[0]} * block[1] * block[2];
+  const int most = limit_of(on.api(), entry, abi::function_attribute::max_threads_per_block);
+  if (most <= 0 || threads <= static_cast<std::uint64_t>(most)) return {};
+  return base::cat("; its block has ", threads, " threads, and on this device the kernel takes at ",
+                   "most ", most);
+}
+
+std::string passed_shared_bytes(const device_state& on, abi::function entry, std::uint64_t bytes) {
+  const int most = limit_of(on.api(), entry, abi::function_attribute::max_dynamic_shared_bytes);
+  if (most <= 0 || bytes <= static_cast<std::uint64_t>(most)) return {};
+  return base::cat("; it asks for ", bytes, " bytes of dynamic shared memory, and the kernel may ",
+                   "have at most ", most, " unless its attribute for that is raised");
+}
+
+}  // namespace
+
+std::string passed_limit(const device_state& on, abi::function entry, const launch_request& request,
+                         abi::result answer) {
+  if (answer != abi::result::invalid_value && answer != abi::result::launch_out_of_resources) {
+    return {};
+  }
+  std::string found = passed_threads(on, entry, request.block);
+  return found.empty() ? passed_shared_bytes(on, entry, request.shared_bytes) : found;
 }
 
 }  // namespace millstream::backend::cuda

@@ -12,6 +12,8 @@
 
 namespace millstream::backend::cuda {
 
+class device_state;
+
 /// Whether a launch asks for nothing that has to be said by attributes.
 [[nodiscard]] inline bool is_plain(const launch_request& request) noexcept {
   return !request.cooperative && !request.programmatic &&
@@ -47,5 +49,9 @@ status check_launch_form(const driver& api, const std::string& who, const launch
 /// Launches on a stream. Checked before.
 [[nodiscard]] abi::result launch_on(const driver& api, abi::stream on, abi::function entry,
                                     const launch_request& request) noexcept;
+/// After a launch that was refused with `answer`: the limit of the device or the kernel that it
+/// passes, as the end of a message; "" if it passes none. The context of the kernel is current.
+[[nodiscard]] std::string passed_limit(const device_state& on, abi::function entry,
+                                       const launch_request& request, abi::result answer);
 
 }  // namespace millstream::backend::cuda

@@ -324,7 +324,8 @@ status stream::launch(const launch_request& request) {
   const context_guard in(on.api(), on.context());
   const abi::result answer = launch_on(on.api(), raw, what.entry(), request);
   if (answer == abi::result::success) return {};
-  return on.check(base::cat("launch kernel ", base::quoted(what.name())), answer);
+  const status failed = on.check(base::cat("launch kernel ", base::quoted(what.name())), answer);
+  return {failed.code(), base::cat(failed.text(), passed_limit(on, what.entry(), request, answer))};
 }
 
 }  // namespace millstream::backend::cuda
