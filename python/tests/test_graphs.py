@@ -214,8 +214,30 @@ def test_a_graph_is_one_task_of_another_context(host, use_graph):
         del graph
     assert log == [2.0, 4.0, 8.0]
     if use_graph:
-        assert ctx.stats()["nodes"] == 6
+        assert ctx.stats()["nodes"] == 9  # a graph, a look at how it went, and the function, each
         assert ctx.stats()["stages"] == 1
+
+
+@pytest.mark.parametrize("use_graph", [False, True])
+def test_a_failure_inside_a_graph_is_that_of_the_task_that_took_it(host, use_graph):
+    def raises(v):
+        raise KeyError("inner")
+
+    x, y, seen = np.ones(2), np.ones(2), []
+    inner = stf.context(use_graph=True, machine=host)
+    inner.submit(raises, inner.logical_data(x).rw())
+    graph = inner.to_graph()
+    ctx = stf.context(use_graph=use_graph, machine=host)
+    data = ctx.logical_data(y)
+    ctx.add_graph(graph, data.rw(stf.data_place.host()), symbol="part")
+    ctx.submit(lambda v: seen.append(v[0]), data.read())
+    with pytest.raises(KeyError, match="inner") as failed:
+        ctx.finalize()
+    assert any("task 'part'" in note for note in failed.value.__notes__)
+    assert seen == []
+    assert ctx.stats()["failed"] == 1
+    with pytest.raises(KeyError, match="inner"):
+        graph.check_errors()
 
 
 class OfTorch:

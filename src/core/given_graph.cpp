@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/given_graph.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -25,8 +26,13 @@ constexpr std::uint64_t hash_of_others = 0x67726170'68730000U;
 }  // namespace
 
 given_graph::given_graph(std::shared_ptr<context> from, place_index place,
-                         std::unique_ptr<backend::graph> graph, std::size_t nodes)
-    : from_(std::move(from)), place_(place), nodes_(nodes), graph_(std::move(graph)) {}
+                         std::unique_ptr<backend::graph> graph, std::size_t nodes,
+                         std::weak_ptr<launch_outcome> outcome)
+    : from_(std::move(from)),
+      place_(place),
+      nodes_(nodes),
+      outcome_(std::move(outcome)),
+      graph_(std::move(graph)) {}
 
 std::uint64_t given_graph::handle() {
   check_process();
@@ -67,19 +73,19 @@ std::uint64_t given_graph::launch(std::optional<std::uint64_t> stream) {
 }
 
 /// What the nodes of a graph use, in its keeping. Ends without any lock of the library.
-struct context::given_parts {
+struct context::given_parts final : launch_outcome {
   /// The first node: failures of the launch before are no longer known.
   class fresh_start final : public backend::job {
    public:
-    explicit fresh_start(context& of) : of_(of) {}
-    void run() noexcept override { of_.forget_late_failures(); }
+    explicit fresh_start(given_parts& parts) : parts_(parts) {}
+    void run() noexcept override { parts_.forget_late_failures(); }
     void discard() noexcept override {}
 
    private:
-    context& of_;
+    given_parts& parts_;
   };
 
-  explicit given_parts(std::shared_ptr<context> from) : of(std::move(from)), begin(*of) {}
+  explicit given_parts(std::shared_ptr<context> from) : of(std::move(from)), begin(*this) {}
   ~given_parts() {
     for (task_job* each : jobs)
       each->dispose();
@@ -90,6 +96,21 @@ struct context::given_parts {
   }
   given_parts(const given_parts&) = delete;
   given_parts& operator=(const given_parts&) = delete;
+
+  void forget_late_failures() noexcept {
+    of->forget_late_failures();
+    const lock held(of->mutex_);
+    for (task_job* each : jobs)
+      each->forget_failure();
+  }
+  // The jobs are in the order of submission.
+  [[nodiscard]] std::exception_ptr failure() noexcept override {
+    const lock held(of->mutex_);
+    const auto failed = std::find_if(jobs.begin(), jobs.end(), [](const task_job* each) {
+      return each->last_failure() != nullptr;
+    });
+    return failed == jobs.end() ? nullptr : (*failed)->last_failure();
+  }
 
   std::shared_ptr<context> of;
   std::shared_ptr<void> with;
@@ -208,14 +229,17 @@ std::shared_ptr<given_graph> context::give_graph(std::shared_ptr<void> with) {
   parts->with = std::move(with);
   const std::size_t nodes = taken.graph->node_count();
   std::unique_ptr<backend::graph> graph = std::move(taken.graph);
+  std::weak_ptr<launch_outcome> outcome;
   if (!parts->jobs.empty()) {
+    if (on().has(backend::capability::values)) outcome = parts;  // else no job runs
     auto whole = value_of(on().at(taken.place).make_graph());
     const backend::graph_node begin = value_of(whole->add_host(parts->begin, taken.place, {}));
     static_cast<void>(value_of(whole->add_child(*graph, {&begin, 1})));
     graph = std::move(whole);
   }
   check(graph->keep(std::move(parts)));
-  return std::make_shared<given_graph>(shared_from_this(), taken.place, std::move(graph), nodes);
+  return std::make_shared<given_graph>(shared_from_this(), taken.place, std::move(graph), nodes,
+                                       std::move(outcome));
 }
 
 void context::launch_graph(const plan& of, backend::graph* graph, given_graph* ours) {
@@ -246,7 +270,14 @@ void context::issue_graph(const lock& held, const plan& of, backend::graph* grap
     fail(held, of, std::make_exception_ptr(named), /*known=*/true);
     throw named;
   }
-  publish(held, of, lanes_.advance(of.lane));
+  const completion launched = lanes_.advance(of.lane);
+  auto outcome = ours != nullptr ? ours->outcome() : nullptr;
+  if (outcome == nullptr) return publish(held, of, launched);
+  // Failures of its tasks are those of this one.
+  body_ptr look = make_body([told = std::move(outcome)](const body_call&) {
+    if (const std::exception_ptr why = told->failure()) std::rethrow_exception(why);
+  });
+  queue_body(held, of, look);
 }
 
 void context::add_graph(const task_spec& what, const added_graph& given) {

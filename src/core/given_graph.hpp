@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,12 +18,23 @@ namespace millstream::core {
 
 class context;
 
+/// How the latest launch of a graph that was given out went. Any thread.
+class launch_outcome {
+ public:
+  /// What its first task that failed threw, or null.
+  [[nodiscard]] virtual std::exception_ptr failure() noexcept = 0;
+
+ protected:
+  ~launch_outcome() = default;
+};
+
 /// State behind recorded_graph. What the nodes use goes with the machine's graph and what others
 /// made of it (backend::graph::keep), not with this object. Any thread.
 class given_graph {
  public:
   given_graph(std::shared_ptr<context> from, place_index place,
-              std::unique_ptr<backend::graph> graph, std::size_t nodes);
+              std::unique_ptr<backend::graph> graph, std::size_t nodes,
+              std::weak_ptr<launch_outcome> outcome);
 
   // As in recorded_graph.
   std::uint64_t launch(std::optional<std::uint64_t> stream);
@@ -40,11 +52,14 @@ class given_graph {
     use(*graph_);
   }
   [[nodiscard]] context& from() const noexcept { return *from_; }
+  /// Null where nothing in the graph can tell. What keeps it keeps what the nodes use.
+  [[nodiscard]] std::shared_ptr<launch_outcome> outcome() const noexcept { return outcome_.lock(); }
 
  private:
   const std::shared_ptr<context> from_;
   const place_index place_;
   const std::size_t nodes_;
+  const std::weak_ptr<launch_outcome> outcome_;
   std::mutex
       mutex_;  // guards the members below; under a context's, and the driver is called under it
   std::unique_ptr<backend::graph> graph_;

@@ -184,6 +184,7 @@ void task_job::fail(std::exception_ptr cause) noexcept {
   {
     const context::lock held(in_->mutex());
     names = of.written_names();
+    if (kept_) last_failure_ = cause;
   }
   poison_outputs(*in_->failures().add({std::move(cause), id_, of.name(), std::move(names), site_},
                                       /*known=*/false));

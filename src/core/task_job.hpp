@@ -40,6 +40,9 @@ class task_job final : public backend::job {
   void keep() noexcept;
   /// Without any lock of the library.
   void dispose() noexcept;
+  /// Why a kept one failed since it was told to forget that, or null. Under the context's lock.
+  [[nodiscard]] const std::exception_ptr& last_failure() const noexcept { return last_failure_; }
+  void forget_failure() noexcept { last_failure_ = nullptr; }
   /// "task 'x' (file:12)", for messages.
   [[nodiscard]] std::string full_name() { return as_plan().full_name(); }
 
@@ -92,6 +95,7 @@ class task_job final : public backend::job {
   task_kind kind_;
   bool has_shared_;
   bool kept_ = false;
+  std::exception_ptr last_failure_;  // only of a kept one; the list of failures has it, too
 };
 
 namespace detail {

@@ -223,7 +223,7 @@ TEST_P(GivenGraph, IsOneTaskOfAnotherRecording) {
     graph = {};
     outer.finish();
     EXPECT_EQ(recorded(outer).stages, 1U);
-    EXPECT_EQ(recorded(outer).nodes, 6U);
+    EXPECT_EQ(recorded(outer).nodes, 9U);  // each graph, a look at how it went, and what follows
   }
   EXPECT_EQ(log, (numbers{4, 10, 22}));
 }
@@ -278,6 +278,46 @@ TEST_P(GivenGraph, IsSkippedBehindAFailure) {
     outer.finish();
   }
   EXPECT_EQ(ran, 0);
+}
+
+TEST_P(GivenGraph, AFailureInsideIsThatOfTheTaskThatTookIt) {
+  numbers x{1};
+  std::atomic<bool> fails{true};
+  untyped_context inner = open();
+  const untyped_data a = registered(inner, x, "a");
+  run(inner, {}, {a.read()}, [&](const body_call&) {
+    if (fails) throw std::out_of_range("boom");
+  });
+  const recorded_graph graph = inner.to_graph();
+  for (const bool use_graph : {false, true}) {
+    numbers y{5};
+    untyped_context outer = use_graph ? open() : open_immediate();
+    const untyped_data order = outer.make_token("order");
+    const untyped_data b = registered(outer, y, "b");
+    std::atomic<int> ran{0};
+    for (const bool now_fails : {true, false}) {
+      fails = now_fails;
+      add_graph(outer, graph, {order.write(), b.rw(data_place::host())}, "part");
+      run(outer, exec_place::device(1), {order.read(), b.rw()}, [&](const body_call&) { ++ran; });
+      std::string text;
+      const errc answer = thrown([&] { (void)content<std::int64_t>(outer, b); }, &text);
+      EXPECT_EQ(answer, errc::poisoned);  // for good: nobody has written it anew
+      EXPECT_TRUE(contains(text, "'part'")) << text;
+      EXPECT_EQ(ran, 0);
+    }
+    const std::vector<failure> failed = outer.take_failures();
+    ASSERT_EQ(failed.size(), 1U);
+    EXPECT_EQ(failed[0].task, "task 'part'");
+    EXPECT_EQ(failed[0].data, "'order', 'b'");
+    EXPECT_THROW(std::rethrow_exception(failed[0].cause), std::out_of_range);
+    // A launch without a failure heals what it writes.
+    add_graph(outer, graph, {order.write(), b.write(data_place::host())});
+    run(outer, exec_place::device(1), {order.read(), b.read()}, [&](const body_call&) { ++ran; });
+    outer.finish();
+    EXPECT_EQ(ran, 1);
+    EXPECT_TRUE(outer.take_failures().empty());
+    EXPECT_EQ(y[0], 5);
+  }
 }
 
 TEST_P(GivenGraph, WhatCannotBeGivenOutLeavesTheContextAsItWas) {
