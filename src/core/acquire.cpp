@@ -171,15 +171,20 @@ bool context::copies_in(const access& of) noexcept {
   return has_bytes(*of.what) && reads(of.mode) && !of.what->is_valid(of.place);
 }
 
-// A task that cannot start may have left a part of a copy in its lane.
+// A task that cannot start may have left a part of a copy in its lane. That lane may not have been
+// told to wait for anything, so that its end does not stand for that of the writer.
 void context::keep_behind(const plan& of) {
   if (of.lane == no_lane || is_stale(of)) return;
   const completion end = lanes_.advance(of.lane);
   note_host_end(of.lane);
   for (const access& each : of.accesses) {
     data& what = *each.what;
+    what.readers.add(what.writer);
     what.readers.add(end);
-    if (instance* at = has_bytes(what) ? what.find(each.place) : nullptr) at->ready.add(end);
+    instance* const at = has_bytes(what) ? what.find(each.place) : nullptr;
+    if (at == nullptr) continue;
+    at->ready.add(what.writer);
+    at->ready.add(end);
   }
 }
 

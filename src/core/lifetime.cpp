@@ -205,6 +205,20 @@ void context::collect_retired(std::vector<std::shared_ptr<void>>& dropped) {
   }
 }
 
+namespace {
+
+// So that they are seen to end. Without the marks that is when the context ends, at the latest.
+void mark_uses(lane_set& lanes, const completion_set& uses) noexcept {
+  try {
+    for (const completion& each : uses)
+      lanes.record(each.lane);
+  } catch (const error& broken) {
+    base::log(base::log_level::debug, base::cat("a use is not marked: ", broken.what()));
+  }
+}
+
+}  // namespace
+
 // Memory goes to the pools behind its last use; the user's buffer is held until
 // that has ended.
 void context::release_content(data& of, std::vector<std::shared_ptr<void>>& dropped) {
@@ -219,9 +233,8 @@ void context::release_content(data& of, std::vector<std::shared_ptr<void>>& drop
     if (lanes_.are_done(uses)) {
       dropped.push_back(std::move(of.keep_alive));
     } else {
-      for (const completion& each : uses)
-        lanes_.record(each.lane);
       retired_.push_back({uses, std::move(of.keep_alive), of.area.low(), of.area.span()});
+      mark_uses(lanes_, uses);
     }
   }
   of.instances.clear();
@@ -418,8 +431,13 @@ void context::finish_on_stream(lock& held, std::shared_ptr<void>& with) {
     phase_ = phase::live;
     throw;
   }
-  // In the caller's stream, which waits for host functions already.
-  pools_.trim_all(0);
+  // In the caller's stream, which waits for host functions already. What could not be given back
+  // is tried again when the context goes.
+  try {
+    pools_.trim_all(0);
+  } catch (const error& broken) {
+    base::log(base::log_level::warning, base::cat("memory was not given back: ", broken.what()));
+  }
   if (!lanes_.is_recorded() && lanes_.hand_over_parked()) {
     kept_.push_back(std::make_shared<parked_queue>(options_.on.state()));
   }

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "core/blocking.hpp"
 #include "core/context.hpp"
+#include "core/late_copy.hpp"
 #include "core/task_job.hpp"
 
 namespace millstream::core {
@@ -79,6 +80,10 @@ completion_set context::queue_fetch(data& what, std::uint64_t version, void* to,
   completion_set copied;
   copied.add(copy(what, *source, to, host_place, on_lane, copy_reason::read_back, 0, nullptr));
   what.readers.add(copied);
+  if (lanes_.place_of(on_lane) == host_place && has_late_copies(on())) {
+    // The future finds the version poisoned.
+    check(poison_if_copy_fails(lanes_.queue(on_lane), what, copy_reason::read_back, last_task_));
+  }
   return copied;
 }
 

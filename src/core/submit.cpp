@@ -145,16 +145,14 @@ void context::fill(const task_spec& what, std::span<const std::byte> pattern) {
   stamp(of.lane, of.id, /*end=*/false);
   const backend::status queued =
       request.bytes == 0 ? backend::status{} : lanes_.queue(of.lane).fill(request);
-  if (!queued.ok()) {
-    note_host_end(of.lane);
-    const error named(queued.code(),
-                      base::cat(of.full_name(), " could not be queued: ", queued.text()));
-    fail(held, of, std::make_exception_ptr(named), /*known=*/true);
-    throw named;
-  }
-  publish(held, of, lanes_.advance(of.lane));
-  stamp(of.lane, of.id, /*end=*/true);
+  publish(held, of, lanes_.advance(of.lane));  // if it failed, a part of it may be in the lane
+  if (queued.ok()) stamp(of.lane, of.id, /*end=*/true);
   note_host_end(of.lane);
+  if (queued.ok()) return;
+  const error named(queued.code(),
+                    base::cat(of.full_name(), " could not be queued: ", queued.text()));
+  fail(held, of, std::make_exception_ptr(named), /*known=*/true);
+  throw named;
 }
 
 }  // namespace millstream::core

@@ -7,9 +7,11 @@
 
 #include "base/block_pool.hpp"
 #include "base/clock.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "core/blocking.hpp"
 #include "core/context.hpp"
+#include "core/late_copy.hpp"
 #include "core/task_job.hpp"
 #include "core/wait_graph.hpp"
 
@@ -134,6 +136,21 @@ backend::status scatter_copy(backend::queue& queue, const strided& area,
   return copy_axes({queue, area, request, home}, 0, request.bytes());
 }
 
+/// Blocks until a copy has ended after something failed: the memory of a caller that gets an
+/// exception goes with it. Asked again, with another mark each time, a driver that failed once most
+/// likely answers.
+void outlast(context& in, context::lock& held, const completion_set& copied) noexcept {
+  constexpr int most_attempts = 8;
+  for (int i = 0; i < most_attempts; ++i) {
+    try {
+      in.wait_on_host(held, copied, self_wait, /*may_interrupt=*/false);
+      return;
+    } catch (const std::exception& broken) {
+      base::log(base::log_level::debug, base::cat("a copy is waited for again: ", broken.what()));
+    }
+  }
+}
+
 }  // namespace
 
 std::string deadlock_text(const host_wait_text& text) {
@@ -192,6 +209,10 @@ completion context::copy(data& of, const instance& from, void* to, place_index t
   const bool by_host = !end.is_recorded() && lanes_.at(on_lane).place == host_place;
   if (by_host && (of.memory_of(from.place) >= 0 || of.memory_of(to_place) >= 0)) {
     lanes_.at(on_lane).last_move = end.sequence;
+    if (queued && why != copy_reason::read_back && has_late_copies(on())) {
+      queued =
+          poison_if_copy_fails(lanes_.queue(on_lane), of, why, task_id != 0 ? task_id : last_task_);
+    }
   }
   if (!queued) {
     of.readers.add(end);  // a part of it may be in the lane
@@ -452,16 +473,25 @@ bool context::copy_out(lock& held, data& what, void* to, read_turn& turn) {
     lanes_.wait(on_lane, bounce.ready);
   }
   void* const target = bounce.address != nullptr ? bounce.address : to;
+  const auto failed = std::make_shared<backend::status>();
   completion_set copied;
-  copied.add(copy(what, *source, target, host_place, on_lane, copy_reason::read_back, 0, nullptr));
-  what.readers.add(copied);
-  bounce.ready = copied;
   try {
+    copied.add(
+        copy(what, *source, target, host_place, on_lane, copy_reason::read_back, 0, nullptr));
+    what.readers.add(copied);
+    if (lanes_.place_of(on_lane) == host_place && has_late_copies(on())) {
+      check(tell_if_copy_fails(lanes_.queue(on_lane), failed));
+    }
     wait_on_host(held, copied, self_wait, /*may_interrupt=*/false);
+    check(std::move(*failed));
   } catch (...) {
+    bounce.ready.clear();
+    bounce.ready.add(lanes_.tail(on_lane));  // a part of the copy may be on its way
+    if (bounce.address == nullptr) outlast(*this, held, bounce.ready);
     pools_.give(host_place, std::move(bounce));
     throw;
   }
+  bounce.ready = copied;
   if (bounce.address == nullptr) return true;
   std::memcpy(to, bounce.address, what.bytes);
   pools_.give(host_place, std::move(bounce));

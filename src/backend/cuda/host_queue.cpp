@@ -5,6 +5,7 @@
 #include "backend/cuda/queue.hpp"
 #include "backend/cuda/word_pool.hpp"
 #include "backend/guarded.hpp"
+#include "backend/late_failure.hpp"
 #include "backend/missing.hpp"
 #include "backend/queue_number.hpp"
 #include "backend/request.hpp"
@@ -35,6 +36,20 @@ class turn final : public own_turn {
   Body body_;
 };
 
+/// What a failed copy left, for the job behind it. One a thread of a queue.
+class copy_failure final : public late_failure {
+ public:
+  void note(std::shared_ptr<late_fault> kept) noexcept {
+    kept_ = std::move(kept);
+    note_failed_copy(*this);
+  }
+  [[nodiscard]] status take() noexcept override { return kept_->take(); }
+
+ private:
+  std::shared_ptr<late_fault> kept_;
+};
+thread_local copy_failure last_failed_copy;
+
 bool is_host(memory_home home) noexcept {
   return home == memory_home::host || home == memory_home::managed;
 }
@@ -55,6 +70,16 @@ status finish(stream& what) {
   if (tail) return outlast(tail.value());
   const context_guard in(what.on.api(), what.on.context());
   return what.on.check("wait for a stream", what.on.api()->cuStreamSynchronize(what.raw));
+}
+
+/// Blocks until the copy has ended, or what was queued of one that failed has.
+status move_now(helper_streams& through, int device, const std::string& who,
+                const copy_request& request) {
+  auto on = through.on(device, who);
+  if (!on) return on.take_status();
+  status queued = on.value()->copy(request);
+  status ended = finish(*on.value());
+  return queued ? std::move(ended) : std::move(queued);
 }
 
 }  // namespace
@@ -125,15 +150,14 @@ status host_queue::copy(const copy_request& request) {
     if (is_host(request.to_home) && is_host(request.from_home)) return lane_->add(request);
     const int device =
         static_cast<int>(is_host(request.to_home) ? request.from_home : request.to_home);
-    return add_turn([helpers = helpers_, who = who_, request, device]() -> status {
+    return add_turn([helpers = helpers_, who = who_, request, device, fault = fault_]() -> status {
       if (request.skip_when != nullptr &&
           request.skip_when->load(std::memory_order_acquire) != nullptr) {
         return {};
       }
-      auto through = helpers->on(device, who);
-      if (!through) return through.take_status();
-      status queued = through.value()->copy(request);
-      return queued ? finish(*through.value()) : std::move(queued);
+      status moved = guarded(who, [&] { return move_now(*helpers, device, who, request); });
+      if (!moved) last_failed_copy.note(fault);
+      return moved;
     });
   });
 }

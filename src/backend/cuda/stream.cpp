@@ -28,6 +28,16 @@ result<bool> ask_capturing(device_state& on, abi::stream raw) {
   return now != abi::capture_status::none;
 }
 
+/// What comes in `into` later relies on it, so a driver that sets no mark is waited for, which a
+/// capture does not take.
+status join(stream& into, stream& helper, bool captured) {
+  auto after = helper.record();
+  status now = after ? into.wait(after.value()) : after.take_status();
+  if (now || captured || now.code() == errc::device_lost) return now;
+  const context_guard in(helper.on.api(), helper.on.context());
+  return helper.on.check("wait for a stream", helper.on.api()->cuStreamSynchronize(helper.raw));
+}
+
 }  // namespace
 
 result<mark> stream_tail::now() {
@@ -207,10 +217,10 @@ status stream::elsewhere(int home, Body&& body) {
   auto helper = there.value()->take_stream();
   if (!helper) return helper.take_status();
   status now = helper.value()->wait(before.value());
-  if (now) now = body(*helper.value());
   if (now) {
-    auto after = helper.value()->record();
-    now = after ? wait(after.value()) : after.take_status();
+    now = body(*helper.value());
+    status joined = join(*this, *helper.value(), before.value().captured);
+    if (now) now = std::move(joined);
   }
   there.value()->give_back(std::move(helper.value()));
   return now;
