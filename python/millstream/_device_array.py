@@ -21,6 +21,8 @@ from millstream._errors import (
 from millstream._stream import _stream_number
 
 if TYPE_CHECKING:
+    from typing import NoReturn, SupportsIndex
+
     from numpy.typing import NDArray
 
     from millstream._core import data_place
@@ -239,6 +241,13 @@ class DeviceArray:
         if consumer is not None and self._size > 0 and own[0] != 1:
             _core.order_streams(consumer, _stream_number(self._stream))
         return capsule
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """TypeError: the memory has one owner."""
+        raise InvalidTypeError(
+            "a DeviceArray cannot be copied or pickled, because its memory has one owner; use a "
+            "slice such as [:], or DeviceArray.from_host(x.copy_to_host(), place)"
+        )
 
     def __repr__(self) -> str:
         """Size, dtype, address and place."""

@@ -11,7 +11,11 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from millstream._errors import InvalidTypeError
+
 if TYPE_CHECKING:
+    from typing import NoReturn, SupportsIndex
+
     from millstream._core import future_ticket
 
 _T = TypeVar("_T")
@@ -88,8 +92,8 @@ class Future(concurrent.futures.Future[_T]):
         """The value, or what `result` would raise. For coroutines of asyncio."""
         # Not asyncio.wrap_future(): that would count errors as seen which nobody gets, and never
         # wake up for a StopIteration.
-        if self._ticket is not None:
-            self._ticket.check()
+        with self._blocked(None):
+            pass  # the thread goes on, with other coroutines
         if not self.done():
             yield from self._wake().__await__()
         return self.result(0)
@@ -147,6 +151,10 @@ class Future(concurrent.futures.Future[_T]):
             self.set_result(value)
         else:
             self.set_exception(error)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        """TypeError: a copy would never be done."""
+        raise InvalidTypeError("a Future cannot be copied or pickled; use the object itself")
 
     def __repr__(self) -> str:
         """``Future(<what>, <state>)``; does not count as asking for the error."""

@@ -244,19 +244,48 @@ def test_a_host_function_may_wait_for_a_future_that_does_not_need_it(ctx, x):
     assert seen == [1]
 
 
+async def awaited(future):
+    return await future
+
+
+# Ways to wait for a future.
+WAITS = {
+    "result": lambda future: future.result(),
+    "exception": lambda future: future.exception(),
+    "await": lambda future: asyncio.run(awaited(future)),
+    "await with a limit": lambda future: asyncio.run(asyncio.wait_for(awaited(future), 60)),
+}
+
+
+@pytest.mark.parametrize("how", WAITS)
 @pytest.mark.parametrize("make", [lambda ctx, x: ctx.done(), lambda ctx, x: x.get()])
-def test_a_host_function_that_waits_for_itself_is_refused(ctx, x, make):
+def test_a_host_function_that_waits_for_itself_is_refused(ctx, x, make, how):
     errors = []
 
     def body(_):
         with pytest.raises(stf.DeadlockError) as caught:
-            make(ctx, x).result()
+            WAITS[how](make(ctx, x))
         errors.append(str(caught.value))
 
     ctx.host_launch(x.rw(), fn=body, symbol="V")
     ctx.finalize()
     (text,) = errors
     assert text.startswith(f"waiting for a future inside task 'V' ({__file__}:")
+
+
+def test_a_host_function_may_await_a_future_that_does_not_need_it(ctx, x, gate):
+    hold_back(ctx, gate, x)
+    seen, future = [], x.get()
+
+    async def body():
+        waiting = asyncio.create_task(awaited(future))
+        await asyncio.sleep(0)  # it has begun, and the event loop is free
+        gate.open()
+        seen.append((await waiting).tolist())
+
+    ctx.host_launch(fn=lambda: asyncio.run(body()))
+    ctx.finalize()
+    assert seen == [[0, 1, 2, 3]]
 
 
 def test_a_future_made_in_a_host_function_is_done_after_it(ctx, x):
@@ -334,7 +363,7 @@ def in_callback(ctx, gate, call):
     return caught[0]
 
 
-@pytest.mark.parametrize("call", ["result", "exception", "finalize"])
+@pytest.mark.parametrize("call", [*WAITS, "finalize"])
 def test_waiting_for_a_future_in_a_callback_is_refused(ctx, x, gate, call):
     other, second = ctx.logical_data(np.zeros(1)), threading.Event()
 
@@ -342,7 +371,7 @@ def test_waiting_for_a_future_in_a_callback_is_refused(ctx, x, gate, call):
         ctx.host_launch(other.rw(), fn=lambda a: second.wait(60))
         future = other.get()
         try:
-            ctx.finalize() if call == "finalize" else getattr(future, call)()
+            ctx.finalize() if call == "finalize" else WAITS[call](future)
         finally:
             second.set()
 
