@@ -78,6 +78,8 @@ class lane : public std::enable_shared_from_this<lane> {
   [[nodiscard]] bool passed(std::uint64_t position) const noexcept {
     return done_.load(std::memory_order_acquire) >= position;
   }
+  /// Whether nothing that was added is left. For whoever adds.
+  [[nodiscard]] bool is_empty() const noexcept { return passed(tail()); }
   /// The counter.
   [[nodiscard]] const std::atomic<std::uint64_t>& done() const noexcept { return done_; }
 

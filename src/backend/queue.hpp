@@ -107,6 +107,10 @@ class queue {
   /// Work queued later starts only after the mark was passed.
   virtual status wait(event& mark) = 0;
 
+  /// Whether everything that was queued has ended, where that is known without a call of the
+  /// driver: queues of the host side know, streams of devices answer false. Carries out nothing.
+  [[nodiscard]] virtual bool has_ended() const noexcept { return false; }
+
   /// Whether what is queued is being recorded at the moment, by us or by somebody else. Where the
   /// queue waits for a mark set on a recorded queue, it is recorded too, until the recording ends.
   /// Then only copy, fill, launch, record, wait, allocate and release may be used, and marks

@@ -534,6 +534,7 @@ void context::host_lane_ended() noexcept {
   {
     const lock held(mutex_);
     lanes_.unpark();
+    lanes_.forget_settled();
     on().note_host_end();
     if (!lanes_.has_unfinished_host_job()) settled.swap(derivations_);
   }

@@ -15,12 +15,12 @@
 namespace millstream::core {
 namespace {
 
-// Host functions may take long, so they get more lanes than a device, which
-// keeps itself busy.
-constexpr int host_lanes = 8;
+// So many take turns on the host side before it matters whether one is idle.
+constexpr std::size_t host_lanes = 8;
 constexpr std::uint8_t most_unused_marks = 4;
-// Those for copies that must not come behind them included.
-constexpr std::size_t most_host_lanes = 32;
+// Each may have a thread. Up to here host functions, and the copies that must not come behind them,
+// come behind nothing that they have nothing to do with.
+constexpr std::size_t most_host_lanes = 512;
 
 void merge(std::vector<std::uint64_t>& into, const std::vector<std::uint64_t>& from) {
   if (into.size() < from.size()) into.resize(from.size(), 0);
@@ -87,9 +87,10 @@ void lane_set::leave_leases(held_leases& to) {
 
 // Whose mark is set then, so that the next context gets the queue after that.
 bool lane_set::is_behind_host_function(lane_index of) noexcept {
-  if (is_recorded_ || machine_.has(backend::capability::runs_jobs)) return false;
-  const bool may_wait = lanes_[of]->place == host_place || has_waits(of);
-  return may_wait && !is_done(tail(of)) && set_mark(of).ok();
+  if (is_recorded_) return false;
+  const bool may_wait = lanes_[of]->place == host_place ||
+                        (!machine_.has(backend::capability::runs_jobs) && has_waits(of));
+  return may_wait && !is_idle(of) && set_mark(of).ok();
 }
 
 lane_set::place_pool& lane_set::pool_of(place_index place) {
@@ -197,7 +198,8 @@ completion_set lane_set::tails() const {
 // it does not need.
 lane_index lane_set::from_pool(place_index place) {
   place_pool& pool = pool_of(place);
-  const int hint = place == host_place ? host_lanes : machine_.at(place).queue_hint();
+  if (place == host_place) return host_lane_in_turn();
+  const int hint = machine_.at(place).queue_hint();
   for (std::size_t i = 0; i < pool.lanes.size(); ++i) {
     if (pool.lanes.size() < static_cast<std::size_t>(std::max(hint, 1))) break;
     pool.next = (pool.next + 1) % pool.lanes.size();
@@ -207,14 +209,37 @@ lane_index lane_set::from_pool(place_index place) {
   return pool.lanes.back();
 }
 
-lane_index lane_set::idle_host_lane() {
+lane_index lane_set::host_lane_in_turn() {
   place_pool& pool = pool_of(host_place);
-  for (const lane_index each : pool.lanes) {
-    if (is_done(tail(each))) return each;
+  if (pool.lanes.size() >= host_lanes) {
+    if (const lane_index idle = find_idle_host_lane(); idle != no_lane) return idle;
   }
-  if (pool.lanes.size() >= most_host_lanes) return from_pool(host_place);
+  if (pool.lanes.size() >= most_host_lanes) {
+    pool.next = (pool.next + 1) % pool.lanes.size();
+    return pool.lanes[pool.next];
+  }
   pool.lanes.push_back(open(host_place));
   return pool.lanes.back();
+}
+
+lane_index lane_set::idle_host_lane() {
+  const lane_index idle = find_idle_host_lane();
+  return idle != no_lane ? idle : host_lane_in_turn();
+}
+
+// From the one that was taken longest ago, which is the likeliest.
+lane_index lane_set::find_idle_host_lane() {
+  place_pool& pool = pool_of(host_place);
+  for (std::size_t i = 0; i < pool.lanes.size(); ++i) {
+    pool.next = (pool.next + 1) % pool.lanes.size();
+    if (is_idle(pool.lanes[pool.next])) return pool.lanes[pool.next];
+  }
+  return no_lane;
+}
+
+// A host function that has ended is known before its queue has counted it.
+bool lane_set::is_idle(lane_index host) const noexcept {
+  return is_done(tail(host)) || lanes_[host]->lease.queue->has_ended();
 }
 
 lane_index lane_set::newest_tail(place_index place, const completion_set& before) const {
@@ -249,7 +274,7 @@ bool lane_set::is_held_up(completion what) const noexcept {
 bool lane_set::has_waits(lane_index of) const noexcept {
   const std::vector<std::uint64_t>& clock = lanes_[of]->clock;
   for (lane_index i = 0; i < clock.size(); ++i) {
-    if (is_unfinished(i, clock[i])) return true;
+    if (clock[i] != 0 && is_unfinished(i, clock[i])) return true;
   }
   return false;
 }
@@ -273,6 +298,14 @@ void lane_set::unpark() noexcept {
     --parked_;
     machine_.unpark();
   }
+}
+
+void lane_set::forget_settled() noexcept {
+  std::erase_if(noted_, [&](lane_index each) {
+    if (is_unfinished(each, lanes_[each]->last_job)) return false;
+    lanes_[each]->noted = false;
+    return true;
+  });
 }
 
 bool lane_set::hand_over_parked() noexcept {
@@ -429,7 +462,7 @@ void lane_set::poll_host_ends() {
 void lane_set::mark_host_end(lane_index on) {
   (void)set_mark(on);
   lane& marked = *lanes_[on];
-  if (marked.last_job == 0) noted_.push_back(on);
+  if (!std::exchange(marked.noted, true)) noted_.push_back(on);
   marked.last_job = marked.tail;
 }
 

@@ -38,6 +38,7 @@ struct alignas(base::cache_line) lane {
   place_index place = host_place;
   bool foreign = false;  // on a stream of the user's; never leased to others
   bool parked = false;   // told to wait for a host function: see lane_set::choose
+  bool noted = false;    // see lane_set::mark_host_end
 
   std::uint64_t waited = 0;      // the tail when it was last told to wait for another lane
   std::uint8_t early_marks = 0;  // how many more are set before anybody asks: see mark_before_wait
@@ -97,7 +98,9 @@ class lane_set {
 
   /// The lane for work on `place` that comes after `before`: the one whose tail
   /// is the newest of `before` on that place, else one from the place's pool,
-  /// in turn. Where device queues do not run jobs, none is to wait for an
+  /// in turn. Of the host side only one with nothing left to do is taken from the pool
+  /// (idle_host_lane), so that a host function does not come behind one that it has nothing to do
+  /// with. Where device queues do not run jobs, none is to wait for an
   /// unfinished host function, directly or behind others: throws held_back
   /// instead. (docs/design/0003: copies behind such a wait stop copies of other
   /// queues, and some calls of the driver return only after it, so that a host
@@ -140,8 +143,8 @@ class lane_set {
   [[nodiscard]] bool await_stage();
   /// Hands the present stage over to the caller; its positions are past.
   [[nodiscard]] recorder::taken_stage take_stage();
-  /// A lane of the host side with nothing left to do, as far as that is known. If all are busy one
-  /// more is opened, up to a limit; then one in turn.
+  /// A lane of the host side with nothing left to do. If all are busy one more is opened, up to a
+  /// limit that is there for memory only; then one in turn.
   [[nodiscard]] lane_index idle_host_lane();
   /// Makes the caller's stream lane 0 (before any other): all lanes opened later come after its
   /// tail of now. Throws as machine::adopt.
@@ -205,6 +208,8 @@ class lane_set {
   [[nodiscard]] bool hand_over_parked() noexcept;
   /// Lanes whose host functions have returned are not parked any more.
   void unpark() noexcept;
+  /// Leaves host lanes out of what every task looks at until something is noted in them again.
+  void forget_settled() noexcept;
   /// Whether any job of a host lane has not ended.
   [[nodiscard]] bool has_unfinished_host_job() const noexcept {
     return (recorder_ != nullptr && recorder_->has_jobs()) || has_noted_host_job();
@@ -228,6 +233,9 @@ class lane_set {
   [[nodiscard]] place_pool& pool_of(place_index place);
   void leave_recorder() noexcept;
   [[nodiscard]] lane_index from_pool(place_index place);
+  [[nodiscard]] lane_index host_lane_in_turn();
+  [[nodiscard]] lane_index find_idle_host_lane();
+  [[nodiscard]] bool is_idle(lane_index host) const noexcept;
   [[nodiscard]] lane_index parked_lane(place_index place, const completion_set& before);
   [[nodiscard]] lane_index lane_without_open_task(place_index place);
   [[nodiscard]] bool is_behind_host_function(lane_index of) noexcept;
@@ -266,7 +274,7 @@ class lane_set {
   void end_stage(completion launched);
 
   // As in `lane`: what every task looks at comes first.
-  std::vector<lane_index> noted_;  // host lanes whose ends were ever noted: see mark_host_end
+  std::vector<lane_index> noted_;  // host lanes with ends to come: see mark_host_end
   std::size_t parked_ = 0;
   machine& machine_;
   std::unique_ptr<recorder> recorder_;

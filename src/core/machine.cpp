@@ -30,6 +30,11 @@ registry& machines() {
   return *all;
 }
 
+bool has_passed(backend::event& mark) {
+  auto passed = mark.is_done();
+  return passed && passed.value();
+}
+
 }  // namespace
 
 machine::machine(std::unique_ptr<backend::machine> driver)
@@ -86,8 +91,7 @@ std::optional<leased_queue> machine::take_idle(place_index place) {
       taken->recorded = !still || still.value();
     }
     if (taken->busy && !taken->recorded) {
-      auto passed = taken->mark->is_done();
-      taken->busy = !passed || !passed.value();
+      taken->busy = !taken->queue->has_ended() && !has_passed(*taken->mark);
     }
     if (!taken->recorded && !taken->busy) continue;
     busy.push_back(std::move(*taken));

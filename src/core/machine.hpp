@@ -28,7 +28,7 @@ struct leased_queue {
   std::unique_ptr<backend::event> mark;
   /// Took part in a recording of somebody else's: while that goes on nobody may lease it.
   bool recorded = false;
-  /// Host functions are in it or before what is in it: not leased until its mark was passed.
+  /// Host functions are in it or before what is in it: not leased until they have ended.
   bool busy = false;
 };
 

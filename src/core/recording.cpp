@@ -23,6 +23,14 @@ void settle_uses(data& what, const lane_set& lanes) {
     each.ready = lanes.settled(each.ready);
 }
 
+bool are_behind_host_function(lane_set& lanes, const completion_set& uses) {
+  return std::any_of(uses.begin(), uses.end(), [&](const completion& each) {
+    const completion use = lanes.settled(each);
+    return !use.is_recorded() && !lanes.is_done(use) && lanes.place_of(use.lane) == host_place &&
+           !lanes.queue(use.lane).has_ended();
+  });
+}
+
 }  // namespace
 
 void context::acquire_recorded(plan& of) {
@@ -75,12 +83,13 @@ void context::order_recorded(access& of, const plan& task) {
 }
 
 // What used the block before has nothing to do with the work: a stage would have to be launched for
-// it, and work of a device would be held back behind a host function that may take long.
+// it, and other work would be held back behind a host function that may take long.
 std::optional<memory_block> context::take_pooled(place_index place, std::size_t bytes,
                                                  place_index user, bool recorded) {
   auto block = pools_.take(place, bytes);
   const bool is_free = block && (recorded || lanes_.are_launched(block->ready)) &&
-                       !lanes_.holds_back(user, block->ready);
+                       !lanes_.holds_back(user, block->ready) &&
+                       (user != host_place || !are_behind_host_function(lanes_, block->ready));
   if (!block || is_free) return block;
   pools_.give_unused(place, std::move(*block));
   return {};

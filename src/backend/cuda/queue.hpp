@@ -79,6 +79,7 @@ class host_queue final : public any_queue {
   status launch(const launch_request& request) override;
   status record(backend::event& into) override;
   status wait(backend::event& what) override;
+  [[nodiscard]] bool has_ended() const noexcept override { return lane_->is_empty(); }
 
   [[nodiscard]] stream* native() noexcept override { return nullptr; }
   [[nodiscard]] result<mark> tail() override;

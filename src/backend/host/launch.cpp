@@ -8,6 +8,13 @@
 #include "backend/guarded.hpp"
 
 namespace millstream::backend::host {
+namespace {
+
+// Host functions may wait for each other, so each that is ready gets a runner of its own, up to a
+// number that is there for memory only.
+constexpr std::size_t most_host_runners = 512;
+
+}  // namespace
 
 launch::launch(std::shared_ptr<machine_state> machine, std::shared_ptr<const plan> what,
                std::shared_ptr<launch> before)
@@ -32,7 +39,8 @@ void launch::make_stations() {
   for (std::size_t slot = 0; slot < stations_.size(); ++slot) {
     station& made = stations_[slot];
     made.ready.reserve(steps[slot]);
-    made.runners = std::min(steps[slot], machine_->node_lanes);
+    made.runners =
+        std::min(steps[slot], slot == slot_of(-1) ? most_host_runners : machine_->node_lanes);
     made.all = std::make_unique<runner[]>(made.runners);
     for (std::size_t i = 0; i < made.runners; ++i) {
       made.all[i].of = this;

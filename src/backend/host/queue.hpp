@@ -27,6 +27,7 @@ class queue final : public backend::queue {
   status launch(const launch_request& request) override;
   status record(backend::event& mark) override;
   status wait(backend::event& mark) override;
+  [[nodiscard]] bool has_ended() const noexcept override { return lane_->is_empty(); }
 
   [[nodiscard]] const std::shared_ptr<lane>& where() const noexcept { return lane_; }
   /// Gives a block back at this queue's turn.

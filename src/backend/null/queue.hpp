@@ -61,6 +61,7 @@ class queue final : public backend::queue {
   status launch(const launch_request& request) override;
   status record(backend::event& mark) override;
   status wait(backend::event& mark) override;
+  [[nodiscard]] bool has_ended() const noexcept override { return true; }
   [[nodiscard]] result<bool> is_capturing() override { return into_ != nullptr; }
   status keep(std::shared_ptr<void> what) override;
 

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/core/engine.hpp"
+#include "tests/unit/core/gate.hpp"
 
 namespace millstream::test {
 namespace {
@@ -71,19 +72,6 @@ asked content_of(untyped_context& on, const untyped_data& of, std::vector<Elemen
   made.ticket = on.fetch(of, to.data(), std::make_unique<listener>(made.to));
   return made;
 }
-
-/// Bodies wait in it until the test opens it. Not with seeds: there one body runs at a time.
-class gate {
- public:
-  void open() {
-    open_.store(true);
-    open_.notify_all();
-  }
-  void pass() const { open_.wait(false); }
-
- private:
-  std::atomic<bool> open_{false};
-};
 
 class Notices : public testing::TestWithParam<std::optional<std::uint64_t>> {
  protected:
