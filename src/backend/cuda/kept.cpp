@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend/cuda/state.hpp"
+#include "backend/missing.hpp"
 #include "backend/parting.hpp"
 
 namespace millstream::backend::cuda {
@@ -17,6 +18,9 @@ void let_go(void* of) {
 }  // namespace
 
 status keep_in(device_state& on, abi::graph by, std::shared_ptr<void> what) {
+  if (!on.machine().bits.has(capability::graphs)) {
+    return missing(on.who(), "keep what a graph uses", capability::graphs);
+  }
   const driver& api = on.api();
   auto held = std::make_unique<std::shared_ptr<void>>(part_elsewhere(std::move(what)));
   const context_guard in(api, on.context());

@@ -142,13 +142,31 @@ result<std::unique_ptr<kernel>> program::look_up(const std::string& entry) {
   return std::make_unique<kernel>(*on_, *this, entry, found);
 }
 
-// Tails that are noted are kept, so that an address stands for one of them.
+// Tails that are noted are kept, so that an address stands for one of them. Callers' streams are
+// adopted again and again: those that have ended are forgotten.
 void program::note_launch(const std::shared_ptr<stream_tail>& on, bool captured) {
   if (captured) note_graph();
   if (last_user_.load(std::memory_order_relaxed) == on.get()) return;
   const std::scoped_lock hold(mutex_);
-  if (std::find(users_.begin(), users_.end(), on) == users_.end()) users_.push_back(on);
+  if (std::find(users_.begin(), users_.end(), on) == users_.end()) {
+    if (users_.size() > 2 * users_looked_at_) forget_ended_users();
+    users_.push_back(on);
+  }
   last_user_.store(on.get(), std::memory_order_relaxed);
+}
+
+// Before an address can come again it is nobody's last one.
+void program::forget_ended_users() noexcept {
+  last_user_.store(nullptr, std::memory_order_relaxed);
+  std::erase_if(users_, [&](const std::shared_ptr<stream_tail>& each) {
+    const stream_tail::state now = each->look();
+    if (now == stream_tail::state::captured) {
+      module_->in_graph = true;
+      in_graph_.store(true, std::memory_order_relaxed);
+    }
+    return now == stream_tail::state::captured || now == stream_tail::state::ended;
+  });
+  users_looked_at_ = users_.size();
 }
 
 void program::note_graph() {

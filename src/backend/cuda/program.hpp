@@ -82,12 +82,14 @@ class program final : public backend::program {
 
  private:
   [[nodiscard]] result<std::unique_ptr<kernel>> look_up(const std::string& entry);
+  void forget_ended_users() noexcept;
 
   const std::shared_ptr<device_state> on_;
   const live_mark alive_;
   std::mutex mutex_;  // guards the members below; the driver is called under it to look up a name
   std::unique_ptr<loaded_module> module_;
   std::vector<std::shared_ptr<stream_tail>> users_;
+  std::size_t users_looked_at_ = 0;  // so many were left when they were looked at
   // Most launches tell nothing new, which is seen without the mutex.
   std::atomic<const stream_tail*> last_user_{nullptr};
   std::atomic<bool> in_graph_{false};

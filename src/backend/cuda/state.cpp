@@ -2,6 +2,7 @@
 #include "backend/cuda/state.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "backend/cuda/host_call.hpp"
@@ -124,20 +125,24 @@ result<std::unique_ptr<stream>> device_state::take_stream() {
   return make_stream();
 }
 
-// On the way the callers' streams that have ended are dropped.
 std::unique_ptr<stream> device_state::take_idle() noexcept {
   const std::scoped_lock hold(mutex_);
-  for (auto each = streams_.begin(); each != streams_.end();) {
-    if (!(*each)->is_idle()) {
-      ++each;
-      continue;
-    }
-    std::unique_ptr<stream> taken = std::move(*each);
-    each = streams_.erase(each);
-    if (taken->of == stream::owner::us) return taken;
-    taken->close();
-  }
-  return nullptr;
+  drop_ended_callers();
+  const auto idle = std::find_if(streams_.begin(), streams_.end(),
+                                 [](const auto& each) { return each->is_idle(); });
+  if (idle == streams_.end()) return nullptr;
+  std::unique_ptr<stream> taken = std::move(*idle);
+  streams_.erase(idle);
+  return taken;
+}
+
+void device_state::drop_ended_callers() noexcept {
+  std::erase_if(callers_, [](const std::unique_ptr<stream>& each) {
+    if (!each->is_idle()) return false;
+    each->close();
+    return true;
+  });
+  callers_looked_at_ = callers_.size();
 }
 
 result<std::unique_ptr<stream>> device_state::make_stream() {
@@ -152,11 +157,15 @@ result<std::unique_ptr<stream>> device_state::make_stream() {
   return std::make_unique<stream>(*this, made, stream::owner::us);
 }
 
+// Those of callers are looked at when there are twice as many as were left last time, which takes a
+// constant number of looks for each.
 void device_state::give_back(std::unique_ptr<stream> gone) noexcept {
-  gone->leave();
+  if (!gone->leave()) return;
+  const bool is_ours = gone->of == stream::owner::us;
   const std::scoped_lock hold(mutex_);
   try {
-    streams_.push_back(std::move(gone));
+    (is_ours ? streams_ : callers_).push_back(std::move(gone));
+    if (callers_.size() > 2 * callers_looked_at_) drop_ended_callers();
   } catch (const std::bad_alloc&) {
     // Without room to note it, the stream is never used again.
   }
@@ -227,14 +236,18 @@ void device_state::sweep_modules() noexcept {
 }
 
 bool device_state::is_idle() noexcept {
+  const auto are_idle = [](const std::vector<std::unique_ptr<stream>>& all) {
+    return std::all_of(all.begin(), all.end(), [](const auto& each) { return each->is_idle(); });
+  };
   const std::scoped_lock hold(mutex_);
-  return std::all_of(streams_.begin(), streams_.end(),
-                     [](const std::unique_ptr<stream>& each) { return each->is_idle(); });
+  return are_idle(streams_) && are_idle(callers_);
 }
 
 void device_state::close(bool machine_is_idle) noexcept {
   if (context() == nullptr) return;
   const context_guard in(api(), context());
+  std::move(callers_.begin(), callers_.end(), std::back_inserter(streams_));
+  callers_.clear();
   for (std::unique_ptr<stream>& each : streams_) {
     if (each->is_idle()) {
       each->close();

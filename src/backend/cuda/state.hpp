@@ -122,6 +122,7 @@ class device_state {
   status enter(abi::context own);
   status note_loss(const std::string& text) noexcept;
   [[nodiscard]] std::unique_ptr<stream> take_idle() noexcept;
+  void drop_ended_callers() noexcept;
   [[nodiscard]] result<std::unique_ptr<stream>> make_stream();
   status lost_status() noexcept;
   status open_way_to(device_state& other);
@@ -149,6 +150,8 @@ class device_state {
   // loss_mutex_ if it fails.
   std::mutex mutex_;
   std::vector<std::unique_ptr<stream>> streams_;  // nobody's; work may still be in them
+  std::vector<std::unique_ptr<stream>> callers_;  // of callers, whose work may use parts of them
+  std::size_t callers_looked_at_ = 0;  // so many of these were left when they were looked at
   std::vector<std::unique_ptr<loaded_module>> modules_;
   std::vector<const device_state*> reached_;
   std::vector<const device_state*> out_of_reach_;

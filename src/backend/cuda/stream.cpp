@@ -69,6 +69,14 @@ void stream_tail::close_idle() noexcept {
   closed_ = true;
 }
 
+stream_tail::state stream_tail::look() noexcept {
+  const std::scoped_lock hold(mutex_);
+  if (!closed_) return state::open;
+  if (last_.captured) return state::captured;
+  auto passed = guarded(on.who(), [&] { return is_passed(last_); });
+  return passed && passed.value() ? state::ended : state::busy;
+}
+
 stream::stream(device_state& of_device, abi::stream of_driver, owner whose)
     : on(of_device),
       raw(of_driver),
@@ -147,6 +155,9 @@ status stream::wait(const mark& what) {
 }
 
 result<capture_place> look_at_capture(stream& of) {
+  if (!of.on.machine().bits.has(capability::capture_to_graph)) {
+    return missing(of.on.who(), "look at a recording", capability::capture_to_graph);
+  }
   const driver& api = of.on.api();
   const context_guard in(api, of.on.context());
   auto now = abi::capture_status::none;
@@ -193,8 +204,12 @@ bool stream::is_idle() noexcept {
   return api->cuStreamQuery(raw) == abi::result::success;
 }
 
-void stream::leave() noexcept {
-  if (of == owner::caller) tail_->close();
+// The mark costs an event until it was passed, so it is set only where somebody looks at it.
+bool stream::leave() noexcept {
+  if (of == owner::us) return true;
+  const bool is_used = small_staging_ != nullptr || large_staging_ != nullptr || !turns_.are_done();
+  if (is_used || tail_.use_count() > 1) tail_->close();
+  return is_used;
 }
 
 void stream::close() noexcept {

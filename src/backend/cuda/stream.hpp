@@ -26,6 +26,10 @@ struct stream_tail {
   /// The stream, and for an idle one the device, may be gone after this.
   void close() noexcept;
   void close_idle() noexcept;
+  /// It was closed: `captured` if that was in a recording, which may run at any time; else whether
+  /// everything that was queued has ended.
+  enum class state : std::uint8_t { open, captured, busy, ended };
+  [[nodiscard]] state look() noexcept;
 
   device_state& on;
   const abi::stream raw;
@@ -70,8 +74,10 @@ class stream {
   void expect_capture() noexcept { may_capture_ = true; }
   /// A capture that we began has ended.
   void capture_ended() noexcept { may_capture_ = of == owner::caller; }
-  /// No operation follows; the caller may destroy a stream of theirs after this.
-  void leave() noexcept;
+  /// No operation follows; the caller may destroy a stream of theirs after this. False if this
+  /// object is not needed any more either: of a caller's stream, only what is queued may still use
+  /// parts of it.
+  [[nodiscard]] bool leave() noexcept;
   /// It is idle: destroys the stream, if it is ours, and gives memory back.
   void close() noexcept;
 
