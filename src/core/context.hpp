@@ -326,13 +326,11 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   bool close_stage(lock& held, const char* call);
   /// Whether nothing in the present stage uses the datum.
   [[nodiscard]] bool is_launched(const data& what) const noexcept;
-  /// Whether the task becomes a part of a recording. A host function may use the device: in a graph
-  /// of one that runs no jobs, the thread of the driver that calls host functions would wait for
-  /// it, and what it uses may need that thread.
+  /// Whether the task becomes a part of a recording.
   [[nodiscard]] bool is_to_be_recorded(const plan& of, bool in_caller) const noexcept {
-    return lanes_.recording() != nullptr && !in_caller &&
-           (of.exec != host_place || on().has(backend::capability::runs_jobs));
+    return lanes_.recording() != nullptr && !in_caller && can_be_recorded(of);
   }
+  [[nodiscard]] bool can_be_recorded(const plan& of) const noexcept;
   /// In a recorded context, whether the stage was in the way of the task; unlocks meanwhile, if so.
   [[nodiscard]] bool wait_for_stage(lock& held, const plan& of, bool in_caller);
   /// Closes the stage for a task that does not become a part of it, if that uses what the stage
@@ -355,6 +353,9 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   void forget_lost_copies(data& what) noexcept;
   [[nodiscard]] bool is_lost_with_stage(const data& what) const noexcept;
   void drop_ended_stages(lock& held);
+  /// Hands over what the present stage keeps, and of those before what the caller is to drop, both
+  /// without the lock.
+  void leave_stages(kept_stage& present, std::vector<std::shared_ptr<void>>& dropped) noexcept;
 
   // given_graph.cpp
   struct given_parts;
@@ -447,6 +448,7 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   void write_back_all(bool guarded);
   void keep_until_passed();
   void keep_behind(const completion_set& uses, std::vector<std::shared_ptr<void>>& owners);
+  void keep_in_recording(std::vector<std::shared_ptr<void>>& owners);
   void close(std::vector<std::shared_ptr<void>>& dropped);
   void close_lanes(std::vector<std::shared_ptr<void>>& dropped);
   void check_no_open_task(const char* call = "finalize") const;

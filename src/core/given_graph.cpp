@@ -151,11 +151,16 @@ void context::check_may_give(const lock& held) {
                 "graph on the stream");
   }
   check_no_open_task("to_graph");
+  const bool records_bodies =
+      on().has(backend::capability::runs_jobs) || on().has(backend::capability::capture_to_graph);
   if (!outside_.empty()) {
     throw error(errc::usage,
                 base::cat("to_graph was called after ", outside_,
-                          " had run by itself, so that the graph would lack it; hand its body over "
-                          "as a function for a device with ctx.submit, which is recorded"));
+                          " had run by itself, so that the graph would lack it; ",
+                          records_bodies
+                              ? "hand its body over as a function for a device with ctx.submit, "
+                                "which is recorded"
+                              : "describe its kernels with ctx.cuda_kernel, which are recorded"));
   }
   if (lanes_.recording()->stage() > 0) {
     throw error(errc::usage,

@@ -6,6 +6,7 @@
 
 #include <millstream/error.hpp>
 
+#include "backend/missing.hpp"
 #include "base/fork_guard.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -136,6 +137,7 @@ void lane_set::adopt_caller(std::uint64_t stream) {
   auto recorded = adopted.queue->is_capturing();
   if (!recorded) check(recorded.take_status());
   is_recorded_ = recorded.value();
+  if (is_recorded_) check_may_take_part(stream);
   auto mark = machine_.at(adopted.place).make_event();
   if (!mark) check(mark.take_status());
   auto caller = std::make_unique<lane>();
@@ -153,6 +155,17 @@ void lane_set::adopt_caller(std::uint64_t stream) {
   check(queue(0).record(*entry_));
   ++counts_.records;
   has_caller_ = true;
+}
+
+// The recording has to be found, and to keep what the context used.
+void lane_set::check_may_take_part(std::uint64_t stream) const {
+  for (const auto bit : {backend::capability::capture_to_graph, backend::capability::graphs}) {
+    if (machine_.has(bit)) continue;
+    check(backend::missing(base::cat("stream ", stream),
+                           "have a context while it is being captured (open it when the capture "
+                           "has ended)",
+                           bit));
+  }
 }
 
 completion lane_set::behind(std::uint64_t stream) {
@@ -265,9 +278,12 @@ bool lane_set::is_unfinished(lane_index host, std::uint64_t up_to) const noexcep
 // Whether work behind this position waits for a host function. What the present stage waits for is
 // looked at when it is launched.
 bool lane_set::is_held_up(completion what) const noexcept {
-  what = settled(what);
-  if (what.is_recorded() || is_done(what)) return false;
-  return is_unfinished(what.lane, what.sequence) || has_waits(what.lane);
+  bool any = false;
+  for_each_settled(what, [&](completion each) {
+    if (each.is_recorded() || is_done(each)) return;
+    any = any || is_unfinished(each.lane, each.sequence) || has_waits(each.lane);
+  });
+  return any;
 }
 
 // Whether the lane was told to wait for a host function that has not returned.
@@ -328,13 +344,14 @@ void lane_set::park(lane_index which) noexcept {
 }
 
 void lane_set::add_unfinished(completion what, completion_set& to) const {
-  what = settled(what);
-  if (what.is_recorded() || is_done(what)) return;
-  if (is_unfinished(what.lane, what.sequence)) to.add(what);
-  const std::vector<std::uint64_t>& clock = lanes_[what.lane]->clock;
-  for (lane_index i = 0; i < clock.size(); ++i) {
-    if (is_unfinished(i, clock[i])) to.add({i, clock[i]});
-  }
+  for_each_settled(what, [&](completion each) {
+    if (each.is_recorded() || is_done(each)) return;
+    if (is_unfinished(each.lane, each.sequence)) to.add(each);
+    const std::vector<std::uint64_t>& clock = lanes_[each.lane]->clock;
+    for (lane_index i = 0; i < clock.size(); ++i) {
+      if (is_unfinished(i, clock[i])) to.add({i, clock[i]});
+    }
+  });
 }
 
 void lane_set::hold_back(const completion_set& before) const {
@@ -385,29 +402,30 @@ bool lane_set::are_done(const completion_set& what) const noexcept {
 }
 
 void lane_set::note_done(completion what) noexcept {
-  what = settled(what);
-  if (what.is_past() || what.is_recorded()) return;
-  lane& ended = *lanes_[what.lane];
-  ended.done = std::max(ended.done, what.sequence);
-  // Every lane begins behind what the caller's stream had in it.
-  if (has_caller_) lanes_[0]->done = std::max<std::uint64_t>(lanes_[0]->done, 1);
+  for_each_settled(what, [&](completion each) {
+    if (each.is_past() || each.is_recorded()) return;
+    lane& ended = *lanes_[each.lane];
+    ended.done = std::max(ended.done, each.sequence);
+    // Every lane begins behind what the caller's stream had in it.
+    if (has_caller_) lanes_[0]->done = std::max<std::uint64_t>(lanes_[0]->done, 1);
+  });
 }
 
 void lane_set::poll(const completion_set& what) {
-  for (const completion& entry : what) {
-    const completion each = settled(entry);
-    if (each.is_past() || each.is_recorded()) continue;
+  const auto look = [&](completion each) {
+    if (each.is_past() || each.is_recorded()) return;
     lane& asked = *lanes_[each.lane];
-    if (is_done(each) || asked.recorded < each.sequence) continue;
+    if (is_done(each) || asked.recorded < each.sequence) return;
     auto passed = asked.lease.mark->is_done();
-    if (passed && passed.value()) {
-      note_done({each.lane, asked.recorded});
-    }
-  }
+    if (passed && passed.value()) note_done({each.lane, asked.recorded});
+  };
+  for (const completion& each : what)
+    for_each_settled(each, look);
 }
 
 void lane_set::wait(lane_index waiter, completion what) {
   if (recorder_ != nullptr) {
+    if (const completion_set* before = given_up(what)) return wait(waiter, *before);
     what = settled(what);
     if (is_recorded_lane(waiter)) {
       wait_recorded(waiter, what);
@@ -464,90 +482,6 @@ void lane_set::mark_host_end(lane_index on) {
   lane& marked = *lanes_[on];
   if (!std::exchange(marked.noted, true)) noted_.push_back(on);
   marked.last_job = marked.tail;
-}
-
-// What is in the lane of launches already comes before the whole stage.
-void lane_set::wait_recorded(lane_index waiter, completion what) {
-  if (what.is_recorded()) {
-    recorder_->wait(waiter, what);
-  } else if (what.lane != launch_lane_ && !is_done(what)) {
-    before_stage_.add(what);
-  }
-}
-
-completion_set lane_set::settled(const completion_set& what) const {
-  completion_set now;
-  for (const completion& each : what)
-    now.add(settled(each));
-  return now;
-}
-
-bool lane_set::are_launched(const completion_set& what) const noexcept {
-  return std::none_of(what.begin(), what.end(),
-                      [&](const completion& each) { return settled(each).is_recorded(); });
-}
-
-completion lane_set::launch_of(std::uint32_t stage) const noexcept {
-  return stage < first_launch_ ? completion{} : stage_launches_[stage - first_launch_];
-}
-
-// All stages are launched in one lane, on the device of the first task.
-lane_index lane_set::open_recorded(place_index place) {
-  if (launch_lane_ == no_lane) {
-    launch_lane_ = has_caller_ ? 0 : from_pool(std::max<place_index>(place, 0));
-    recorder_->show_queue(queue(launch_lane_).handle());
-  }
-  return recorder_->open(place);
-}
-
-completion lane_set::launch_stage() {
-  if (!machine_.has(backend::capability::runs_jobs) && launch_lane_ != no_lane &&
-      (is_held_up(before_stage_) || has_waits(launch_lane_))) {
-    if (current_job().owner == nullptr && !is_notifier_thread()) {
-      completion_set all = before_stage_;
-      all.add(tail(launch_lane_));
-      hold_back(all);
-    }
-    park(launch_lane_);
-  }
-  try {
-    wait(launch_lane_, before_stage_);
-    recorder_->launch(queue(launch_lane_));
-  } catch (...) {
-    recorder_->give_up();
-    end_stage({});
-    throw;
-  }
-  const completion launched = advance(launch_lane_);
-  end_stage(launched);
-  return launched;
-}
-
-void lane_set::give_up_stage() noexcept {
-  if (recorder_ == nullptr || recorder_->is_empty()) return;
-  recorder_->give_up();
-  end_stage({});
-}
-
-bool lane_set::await_stage() {
-  if (launch_lane_ == no_lane || !recorder_->await_streams(queue(launch_lane_))) return false;
-  advance(launch_lane_);
-  return true;
-}
-
-recorder::taken_stage lane_set::take_stage() {
-  recorder::taken_stage taken = recorder_->take_stage();
-  end_stage({});
-  return taken;
-}
-
-void lane_set::end_stage(completion launched) {
-  before_stage_.clear();
-  stage_launches_.push_back(launched);
-  while (!stage_launches_.empty() && is_done(stage_launches_.front())) {
-    stage_launches_.pop_front();
-    ++first_launch_;
-  }
 }
 
 backend::status lane_set::set_mark(lane_index on) {

@@ -131,6 +131,10 @@ class lane_set {
                                                                     : what;
   }
   [[nodiscard]] completion_set settled(const completion_set& what) const;
+  /// Of a position in a stage that was given up: what that was to come after, such as the making of
+  /// memory for it. Whoever comes after the position comes after this. Null for all others, and
+  /// where that is past.
+  [[nodiscard]] const completion_set* given_up(completion what) const noexcept;
   /// Whether all of it is in lanes that run, or past: nothing belongs to the present stage.
   [[nodiscard]] bool are_launched(const completion_set& what) const noexcept;
   /// Launches the present stage behind all that it waits for. Throws as recorder::launch (then the
@@ -177,9 +181,8 @@ class lane_set {
   /// Of all lanes that are not recorded.
   [[nodiscard]] completion_set tails() const;
   [[nodiscard]] bool is_done(completion what) const noexcept {
-    if (what.is_recorded()) what = settled(what);
+    if (what.is_recorded()) return is_recorded_done(what);
     if (what.is_past()) return true;
-    if (what.is_recorded()) return false;
     const lane& in = *lanes_[what.lane];
     return in.done >= what.sequence ||
            in.finished.load(std::memory_order_acquire) >= what.sequence ||
@@ -255,6 +258,8 @@ class lane_set {
   }
   [[nodiscard]] bool is_any_held_up(const completion_set& what) const noexcept;
   lane_index open(place_index place);
+  /// Throws error(unsupported) where the machine cannot take part in a recording of that stream.
+  void check_may_take_part(std::uint64_t stream) const;
   /// A mark that is set when it is first waited for covers what its lane waits for by then, and
   /// whoever waits for it comes after that, too: tasks beside each other would form a chain. So
   /// where that was seen the mark is set before the lane is told to wait, unless nobody waits for
@@ -264,14 +269,31 @@ class lane_set {
   [[nodiscard]] static bool is_recorded_lane(lane_index index) noexcept {
     return index >= first_recorded_lane;
   }
+  /// `before`: of a stage that was given up.
+  struct ended_stage {
+    completion launch;
+    completion_set before;
+  };
+  [[nodiscard]] const ended_stage* find_ended(std::uint32_t stage) const noexcept;
   [[nodiscard]] completion launch_of(std::uint32_t stage) const noexcept;
+  /// Calls with each ordinary position that it means now, or with itself in the present stage.
+  template <class Call>
+  void for_each_settled(completion what, Call&& call) const {
+    if (const completion_set* before = given_up(what)) {
+      for (const completion& each : *before)
+        call(each);
+    } else {
+      call(settled(what));
+    }
+  }
+  [[nodiscard]] bool is_recorded_done(completion what) const noexcept;
   void wait_recorded(lane_index waiter, completion what);
   /// Whether it is known at a look that the waiter comes behind that.
   [[nodiscard]] bool is_seen(lane_index waiter, completion what) const noexcept {
     if (is_recorded_lane(waiter) || is_recorded_lane(what.lane)) return false;
     return what.lane == waiter || lanes_[waiter]->comes_after(what);
   }
-  void end_stage(completion launched);
+  void end_stage(ended_stage ended);
 
   // As in `lane`: what every task looks at comes first.
   std::vector<lane_index> noted_;  // host lanes with ends to come: see mark_host_end
@@ -281,11 +303,11 @@ class lane_set {
   base::small_vector<std::unique_ptr<lane>, 8> lanes_;
   lane_counts counts_;
   std::vector<place_pool> pools_;
-  lane_index launch_lane_ = no_lane;       // where stages are launched, one after the other
-  completion_set before_stage_;            // what the present stage waits for outside of it
-  std::deque<completion> stage_launches_;  // of the stages before it, those long past left out
+  lane_index launch_lane_ = no_lane;      // where stages are launched, one after the other
+  completion_set before_stage_;           // what the present stage waits for outside of it
+  std::deque<ended_stage> ended_stages_;  // those before it, the ones long past left out
   std::atomic<std::uint64_t> not_looked_at_{0};
-  std::uint32_t first_launch_ = 0;  // the stage of the first of them
+  std::uint32_t first_ended_ = 0;  // the number of the first of them
   bool has_caller_ = false;
   bool is_recorded_ = false;
   std::unique_ptr<backend::event> entry_;  // behind what the caller's stream had in it at first

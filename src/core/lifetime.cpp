@@ -457,13 +457,18 @@ void context::keep_until_passed() {
     lanes_.leave_leases(*leases);
     kept_.push_back(std::move(leases));
     std::erase(kept_, nullptr);
-    auto all = std::make_shared<std::vector<std::shared_ptr<void>>>(kept_);
-    if (lanes_.queue(0).keep(std::move(all)).ok()) kept_.clear();
+    keep_in_recording(kept_);
     return;
   }
   completion_set stream;
   stream.add(lanes_.tail(0));
   keep_behind(stream, kept_);
+}
+
+// Takes the owners if they can be kept there.
+void context::keep_in_recording(std::vector<std::shared_ptr<void>>& owners) {
+  auto all = std::make_shared<std::vector<std::shared_ptr<void>>>(owners);
+  if (lanes_.queue(0).keep(std::move(all)).ok()) owners.clear();
 }
 
 // Takes the owners, unless there is nothing to wait for. What cannot be queued is leaked: it may
@@ -518,12 +523,15 @@ void context::close_lanes(std::vector<std::shared_ptr<void>>& dropped) {
 void context::abandon() noexcept {
   if (base::forked_child()) return;
   std::vector<data*> postponed;
+  kept_stage present;
+  std::vector<std::shared_ptr<void>> dropped;
   {
     const lock held(mutex_);
     if (phase_ == phase::live) {
       phase_ = phase::abandoned;
       lanes_.give_up_stage();
       postponed.swap(postponed_);
+      leave_stages(present, dropped);
     }
   }
   for (data* each : postponed)

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "core/context.hpp"
 #include "core/open_body.hpp"
@@ -13,25 +14,42 @@ namespace millstream::core {
 namespace {
 
 // Completions of stages that were launched take the place of those of their tasks, so that sets do
-// not grow from stage to stage.
+// not grow from stage to stage. Whoever comes after a write that was given up comes after what that
+// was to come after.
 void settle_uses(data& what, const lane_set& lanes) {
   const std::uint32_t stage = lanes.recording()->stage();
   if (std::exchange(what.settled_at, stage) == stage) return;
-  what.writer = lanes.settled(what.writer);
   what.readers = lanes.settled(what.readers);
+  if (const completion_set* before = lanes.given_up(what.writer)) what.readers.add(*before);
+  what.writer = lanes.settled(what.writer);
   for (instance& each : what.instances)
     each.ready = lanes.settled(each.ready);
 }
 
 bool are_behind_host_function(lane_set& lanes, const completion_set& uses) {
-  return std::any_of(uses.begin(), uses.end(), [&](const completion& each) {
-    const completion use = lanes.settled(each);
+  const completion_set settled = lanes.settled(uses);
+  return std::any_of(settled.begin(), settled.end(), [&](const completion& use) {
     return !use.is_recorded() && !lanes.is_done(use) && lanes.place_of(use.lane) == host_place &&
            !lanes.queue(use.lane).has_ended();
   });
 }
 
+/// Whether its work is what a body does, or issues.
+bool has_body(const plan& of) noexcept {
+  return of.kind != task_kind::cuda_kernel && of.kind != task_kind::fill &&
+         of.kind != task_kind::add_graph;
+}
+
 }  // namespace
+
+// A host function may use the device: in a graph of a machine that runs no jobs, the thread of the
+// driver that calls host functions would wait for it, and what it uses may need that thread. What a
+// body issues to a stream becomes nodes where that can be captured.
+bool context::can_be_recorded(const plan& of) const noexcept {
+  if (on().has(backend::capability::runs_jobs)) return true;
+  return of.exec != host_place &&
+         (!has_body(of) || on().has(backend::capability::capture_to_graph));
+}
 
 void context::acquire_recorded(plan& of) {
   for (access& each : of.accesses) {
@@ -96,7 +114,7 @@ std::optional<memory_block> context::take_pooled(place_index place, std::size_t 
 }
 
 bool context::is_body_captured(const plan& of) const noexcept {
-  return is_recorded(of) && of.kind != task_kind::cuda_kernel && of.exec != host_place &&
+  return is_recorded(of) && has_body(of) && of.exec != host_place &&
          on().has(backend::capability::capture_to_graph);
 }
 
@@ -113,10 +131,8 @@ void context::begin_recorded_body(const lock& held, const plan& of) {
 }
 
 bool context::records_body_only(const plan& of) const noexcept {
-  return of.kind != task_kind::cuda_kernel && of.kind != task_kind::fill &&
-         of.kind != task_kind::add_graph &&
-         std::none_of(of.accesses.begin(), of.accesses.end(),
-                      [](const access& each) { return copies_in(each); });
+  return has_body(of) && std::none_of(of.accesses.begin(), of.accesses.end(),
+                                      [](const access& each) { return copies_in(each); });
 }
 
 bool context::await_recorder(lock& held, const plan& of) {
@@ -245,6 +261,30 @@ bool context::close_stage(lock& held, const char* call) {
     check_live(held, call);  // another thread may have finished the context meanwhile
   }
   return true;
+}
+
+// Bodies and owners that hold data, which hold the context, would keep it for good. What is not
+// known to have ended is kept by a lane of the host's until then, or by the recording it is a part
+// of.
+void context::leave_stages(kept_stage& present,
+                           std::vector<std::shared_ptr<void>>& dropped) noexcept {
+  present = std::exchange(present_, {});
+  if (stages_.empty()) return;
+  try {
+    completion_set launches;
+    for (const kept_stage& each : stages_)
+      launches.add(each.launch);
+    dropped.push_back(std::make_shared<std::deque<kept_stage>>(std::exchange(stages_, {})));
+    if (lanes_.is_recorded()) {
+      keep_in_recording(dropped);
+      kept_.swap(dropped);  // what the recording did not take stays with the context
+    } else if (!is_lost()) {
+      keep_behind(launches, dropped);
+    }
+  } catch (const std::exception& broken) {
+    base::log(base::log_level::error,
+              base::cat("what a recording used is kept for good: ", broken.what()));
+  }
 }
 
 bool context::is_launched(const data& what) const noexcept {

@@ -77,7 +77,7 @@ void context::run_at_once(lock& held, plan& of, body_ptr& work) {
   const bool keeps = is_recorded(of);
   if (!keeps) work.reset();
   held.lock();
-  if (keeps) keep_with_stage(held, std::move(work));
+  if (keeps && !is_stale(of)) keep_with_stage(held, std::move(work));
   end(held, body, of, /*in_caller=*/false, std::move(own));
 }
 
