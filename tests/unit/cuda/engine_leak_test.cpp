@@ -1,76 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What contexts leave behind: nothing. And they leave the caller's current context alone.
-#include <filesystem>
-#include <iterator>
-#include <map>
-#include <stdexcept>
+#include <functional>
 
-#include "tests/unit/cuda/engine_test.hpp"
+#include "tests/unit/cuda/engine_kernels.hpp"
+#include "tests/unit/cuda/engine_leaks.hpp"
 
 namespace millstream::test {
 namespace {
-
-const exec_place device = exec_place::device(0);
-
-/// Everything the driver and the system count, but events: how many of those are pooled depends on
-/// how many were in use at once.
-std::map<std::string, std::int64_t> what_is_alive() {
-  std::map<std::string, std::int64_t> all;
-  const auto& control = cuda_driver().control;
-  for (const char* kind :
-       {"context", "stream", "device_memory", "host_memory", "managed_memory", "registration",
-        "pool", "range", "physical", "module", "graph", "executable_graph"}) {
-    all[kind] = control.live(kind);
-  }
-  all["bytes"] = static_cast<std::int64_t>(control.used_bytes(0));
-  const std::filesystem::directory_iterator descriptors("/proc/self/fd");
-  all["descriptors"] = std::distance(begin(descriptors), end(descriptors));
-  return all;
-}
-
-constexpr std::int64_t most_events = 64;
-
-std::int64_t events_alive() {
-  return cuda_driver().control.live("event");
-}
-
-std::string last_fault() {
-  char text[256] = "";
-  cuda_driver().control.last_fault(text, sizeof text);
-  return text;
-}
-
-/// A context that does a little of everything; `failing`: with a task that fails.
-void one_context(bool failing) {
-  std::vector<std::uint32_t> buffer(16, 1);
-  untyped_context on = open("cuda", 1);
-  {
-    const untyped_data x = registered(on, buffer);
-    const untyped_data y = on.make_data(64);
-    run(on, device, {y.write()}, fill_words(2, 16));
-    run(on, device, {x.rw(), y.read()}, fill_words(3, 16));
-    run(on, device, {x.rw()}, nothing);
-    run(on, exec_place::host(), {y.rw()}, [](const body_call&) {}, {}, task_kind::host_launch);
-    if (failing) {
-      run(on, device, {y.rw()}, [](const body_call&) { throw std::runtime_error("boom"); });
-    } else {
-      EXPECT_EQ(content<std::uint32_t>(on, y), 2U);
-    }
-  }
-  on.finish();
-  EXPECT_EQ(buffer[15], 3U);
-}
-
-/// Leaves as many streams in the pool as a context ever uses: how many a task finds idle depends on
-/// what has ended by then.
-void use_all_streams() {
-  untyped_context on = open("cuda", 1);
-  for (int i = 0; i < 16; ++i) {
-    const untyped_data y = on.make_data(64);
-    run(on, device, {y.write()}, fill_words(2, 16));
-  }
-  on.finish();
-}
 
 TEST(EngineLeak, BodyMayLetGoOfItsContext) {
   for (const bool has_data : {false, true}) {
@@ -89,38 +25,138 @@ TEST(EngineLeak, BodyMayLetGoOfItsContext) {
   }
 }
 
-TEST(EngineLeak, TenThousandContextsLeaveNothingBehind) {
+struct many_contexts {
+  bool use_graph;
+  bool on_stream;
+  int times;
+};
+class EngineLeaks : public testing::TestWithParam<many_contexts> {};
+
+TEST_P(EngineLeaks, ManyContextsLeaveNothingBehind) {
   MILLSTREAM_LOOK_ALIKE_ONLY();
+  const own_stream callers;
+  const way_to_open how{GetParam().use_graph, GetParam().on_stream ? &callers : nullptr};
+  wait_for_the_device();
+  const auto before = what_is_alive();
   use_all_streams();
   // Now and then one that fails takes one more.
-  for (int i = 0; i < 1'000; ++i)
-    one_context(i % 2 == 1);
-  const auto before = what_is_alive();
-  for (int i = 0; i < 10'000; ++i)
-    one_context(i % 10 == 9);
-  EXPECT_EQ(what_is_alive(), before);
+  for (int i = 0; i < GetParam().times / 10; ++i)
+    one_context(i % 2 == 1, how);
+  const auto wanted = wanted_after(before);
+  for (int i = 0; i < GetParam().times; ++i)
+    one_context(i % 10 == 9, how);
+  wait_for_the_device();
+  await([&] { return what_is_alive() == wanted; });
+  EXPECT_EQ(what_is_alive(), wanted);
   EXPECT_LE(events_alive(), most_events);
 }
 
-TEST(EngineLeak, AbandonedContextsLeaveNothingBehind) {
-  MILLSTREAM_LOOK_ALIKE_ONLY();
-  const auto abandon = [] {
-    untyped_context on = open("cuda", 1);
-    const untyped_data y = on.make_data(64);
-    run(on, device, {y.write()}, fill_words(2, 16));
-    on.abandon();
+INSTANTIATE_TEST_SUITE_P(, EngineLeaks,
+                         testing::Values(many_contexts{false, false, 10'000},
+                                         many_contexts{false, true, 3'000},
+                                         many_contexts{true, false, 3'000},
+                                         many_contexts{true, true, 3'000}),
+                         [](const auto& of) {
+                           return std::string(of.param.use_graph ? "Recorded" : "Immediate") +
+                                  (of.param.on_stream ? "OnACallersStream" : "");
+                         });
+
+/// What adopts a stream of the caller's and leaves it again.
+struct visit {
+  const char* name;
+  std::function<void(const own_stream& callers)> make;
+};
+std::vector<visit> all_visits() {
+  static std::vector<std::uint32_t> buffer(16, 1);
+  static const std::uint64_t ours = [] {
+    untyped_context on = open(way_to_open{});
+    const std::uint64_t queue = on.fence();
+    on.finish();
+    return queue;
+  }();
+  static auto* const given = [] {  // kept until the process ends
+    untyped_context on = open(way_to_open{.use_graph = true});
+    describe_fill(on, {registered(on, buffer).write()},
+                  device_kernel(device_0().kernel("test_fill_u32")));
+    return new recorded_graph(on.to_graph());
+  }();
+  const auto open_and_finish = [](bool use_graph, const own_stream& callers) {
+    untyped_context on = open(way_to_open{use_graph, &callers});
+    on.finish();
   };
-  use_all_streams();
-  for (int i = 0; i < 50; ++i) {  // until there are as many streams as are ever used at once
-    abandon();
-    one_context(false);
+  return {
+      {"context", [=](const own_stream& callers) { open_and_finish(false, callers); }},
+      {"recorded context", [=](const own_stream& callers) { open_and_finish(true, callers); }},
+      {"wait for a stream of ours", [](const own_stream&) { synchronize(ours); }},
+      {"wait for a stream", [](const own_stream& callers) { synchronize(callers.number()); }},
+      {"launch of a graph", [](const own_stream& callers) { given->launch(callers.number()); }},
+      {"producer and order",
+       [](const own_stream& callers) {
+         untyped_context on = open(way_to_open{});
+         registration what;
+         what.block = buffer.data();
+         what.bytes = 64;
+         what.producer = callers.number();
+         untyped_data x = on.register_data(what);
+         run(on, device, {x.rw()},
+             [&](const body_call& call) { on.order(callers.number(), call.queue); });
+         x = {};
+         on.finish();
+       }},
+      {"kernel of a program",
+       [](const own_stream& callers) {
+         static const auto* const fill =
+             new device_kernel(program(machine({.name = "cuda", .devices = 1, .seed = {}}),
+                                       fake_cuda_test::kernel_text())
+                                   .kernel("test_fill_u32"));
+         untyped_context on = open(way_to_open{.on = &callers});
+         describe_fill(on, {on.make_data(64).write()}, *fill);
+         on.finish();
+       }},
+      {"copy through staging",
+       [](const own_stream& callers) {
+         untyped_context on = open(way_to_open{.on = &callers});
+         untyped_data x = registered(on, buffer);
+         run(on, device, {x.rw()}, fill_words(2, 16));
+         x = {};
+         on.finish();
+       }},
+  };
+}
+
+// Pools take a few more now and then.
+constexpr std::int64_t few_events = 16;
+
+TEST(EngineLeak, VisitsOfACallersStreamKeepNoEvent) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
+  const own_stream callers;
+  for (const visit& each : all_visits()) {
+    const auto turn = [&] {
+      each.make(callers);
+      callers.synchronize();
+    };
+    for (int i = 0; i < 20; ++i)
+      turn();
+    const std::int64_t before = events_alive();
+    for (int i = 0; i < 1'000; ++i)
+      turn();
+    EXPECT_LE(events_alive(), before + few_events) << each.name;
   }
-  const auto before = what_is_alive();
-  for (int i = 0; i < 1'000; ++i)
-    abandon();
-  one_context(false);
-  EXPECT_EQ(what_is_alive(), before);
-  EXPECT_LE(events_alive(), most_events);
+}
+
+// Those in flight are kept, and no more than twice as many.
+TEST(EngineLeak, EventsOfVisitsInFlightAreBounded) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
+  const own_stream callers;
+  const std::vector<visit> all = all_visits();
+  const visit& staged = all.back();
+  const std::int64_t before = events_alive();
+  for (int turn = 0; turn < 20; ++turn) {
+    for (int i = 0; i < 50; ++i)
+      staged.make(callers);
+    callers.synchronize();
+    EXPECT_LE(events_alive(), before + 100 + few_events);
+  }
 }
 
 /// All kinds of calls of a context, with a look after each.
