@@ -245,23 +245,27 @@ void recorder::join_body(core::lane_index lane) {
   const auto found = std::find_if(unjoined_.begin(), unjoined_.end(),
                                   [&](const auto& each) { return each.first == lane; });
   if (found == unjoined_.end()) return;
-  const std::unique_ptr<backend::graph> beside = std::move(found->second);
+  std::unique_ptr<backend::graph> beside = std::move(found->second);
   unjoined_.erase(found);
   body_stream& through = streams_[at(lane).used];
   through.is_joining = false;
-  if (beside->node_count() == 0) return;
-  add_graph(lane, *beside);
+  const std::size_t nodes = beside->node_count();
+  if (nodes == 0) return;
+  end_in_child(lane, value_of(graph_->take_child(std::move(beside), predecessors(lane))), nodes);
   through.last = lane - core::first_recorded_lane;
   ++stats_.child_graphs;
 }
 
 void recorder::add_graph(core::lane_index lane, const backend::graph& what) {
-  const backend::graph_node child = value_of(graph_->add_child(what, predecessors(lane)));
+  end_in_child(lane, value_of(graph_->add_child(what, predecessors(lane))), what.node_count());
+}
+
+void recorder::end_in_child(core::lane_index lane, backend::graph_node child, std::size_t nodes) {
   recorded_lane& into = at(lane);
   into.ends.clear();
   into.ends.push_back(child);
   into.before.clear();
-  drawing_.mix(what.node_count());
+  drawing_.mix(nodes);
 }
 
 recorder::taken_stage recorder::take_stage() {

@@ -80,6 +80,7 @@ class recorder final : public core::recorder {
   [[nodiscard]] const recorded_lane& at(core::lane_index lane) const noexcept {
     return lanes_[lane - core::first_recorded_lane];
   }
+  void end_in_child(core::lane_index lane, backend::graph_node child, std::size_t nodes);
   void begin_stage(core::place_index place);
   void end_stage() noexcept;
   [[nodiscard]] backend::node_span predecessors(core::lane_index lane) noexcept;

@@ -202,6 +202,12 @@ MILLSTREAM_STRUCT(host_node, CUDA_HOST_NODE_PARAMS_v1);
 MILLSTREAM_FIELD(host_node, call, CUDA_HOST_NODE_PARAMS_v1, fn);
 MILLSTREAM_FIELD(host_node, data, CUDA_HOST_NODE_PARAMS_v1, userData);
 
+MILLSTREAM_STRUCT(any_node, CUgraphNodeParams);
+MILLSTREAM_FIELD(any_node, type, CUgraphNodeParams, type);
+MILLSTREAM_FIELD(any_node, child, CUgraphNodeParams, graph.graph);
+MILLSTREAM_FIELD(any_node, ownership, CUgraphNodeParams, graph.ownership);
+static_assert(static_cast<int>(abi::child_ownership::moved) == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE);
+
 MILLSTREAM_STRUCT(graph_update_info, CUgraphExecUpdateResultInfo);
 MILLSTREAM_FIELD(graph_update_info, result, CUgraphExecUpdateResultInfo, result);
 MILLSTREAM_FIELD(graph_update_info, node, CUgraphExecUpdateResultInfo, errorNode);

@@ -415,6 +415,20 @@ struct host_node {
   void* data;
 };
 
+/// What becomes of a graph that is added to another one.
+enum class child_ownership : std::uint32_t {
+  copied = 0,
+  moved = 1,  // since 12.9
+};
+/// Parameters of a node of any kind, of which we use one.
+struct any_node {
+  node_type type;
+  std::uint32_t reserved[3];
+  graph child;
+  child_ownership ownership;
+  std::uint32_t unused[57];
+};
+
 struct graph_update_info {
   graph_update_result result;
   graph_node node;

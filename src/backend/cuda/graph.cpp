@@ -76,7 +76,7 @@ graph::graph(std::shared_ptr<device_state> on, abi::graph raw, owner whose, std:
       nodes_(nodes) {}
 
 graph::~graph() {
-  if (base::forked_child() || of_ == owner::caller) return;
+  if (base::forked_child() || of_ != owner::us) return;
   bodies_.abandon();
   if (bodies_.is_graph_gone()) return;
   const relaxed_capture allowed(on_->api());
@@ -174,7 +174,8 @@ status graph::keep(std::shared_ptr<void> what) {
 status graph::may_be_part() const {
   if (status refused = enter(call::graph_add, capability::graphs); !refused) return refused;
   return guarded(on_->who(), [&]() -> status {
-    const char* const kind = part_refusal(on_->api(), raw_, node_count());
+    const char* const kind =
+        has_memory_in_parts_ ? "memory allocation" : part_refusal(on_->api(), raw_, node_count());
     if (kind == nullptr) return {};
     return {errc::unsupported,
             base::cat(on_->who(), " cannot make a graph with a ", kind,
@@ -223,12 +224,16 @@ result<std::unique_ptr<executable_graph>> graph::instantiate() {
   if (status open = check_whole(); !open) return open;
   return guarded(on_->who(), [&]() -> answer {
     const std::size_t nodes = node_count();
-    const bool with_memory =
-        (had_bodies_ || of_ == owner::caller) && owns_memory(on_->api(), raw_, nodes);
-    auto made = executable::make(on_, raw_, calls_, nodes, with_memory);
+    auto made = executable::make(on_, raw_, calls_, nodes, has_memory());
     if (!made) return made.take_status();
     return std::unique_ptr<executable_graph>(std::move(made.value()));
   });
+}
+
+bool graph::has_memory() const {
+  if (has_memory_in_parts_) return true;
+  const bool is_possible = had_bodies_ || of_ == owner::caller;
+  return is_possible && owns_memory(on_->api(), raw_, node_count());
 }
 
 status graph::update(executable_graph& target) {

@@ -20,7 +20,8 @@ class launch_form;
 /// graph.
 class graph final : public backend::graph {
  public:
-  enum class owner : std::uint8_t { us, caller };
+  /// One that became a part of another graph is destroyed with that.
+  enum class owner : std::uint8_t { us, caller, parent };
   [[nodiscard]] static result<std::unique_ptr<graph>> make(std::shared_ptr<device_state> on);
   [[nodiscard]] static result<std::unique_ptr<graph>> adopt(std::shared_ptr<device_state> on,
                                                             std::uint64_t native);
@@ -33,6 +34,8 @@ class graph final : public backend::graph {
   [[nodiscard]] result<graph_node> add_fill(const fill_request& what, node_span after) override;
   [[nodiscard]] result<graph_node> add_host(job& what, int device, node_span after) override;
   [[nodiscard]] result<graph_node> add_child(const backend::graph& child, node_span after) override;
+  [[nodiscard]] result<graph_node> take_child(std::unique_ptr<backend::graph> child,
+                                              node_span after) override;
   status begin_body(backend::queue& on, node_span after) override;
   status end_body(backend::queue& on, node_list& last) override;
   status record_into(backend::queue& on) override;
@@ -67,6 +70,13 @@ class graph final : public backend::graph {
   [[nodiscard]] result<graph_node> add_call(host_call::work what, node_span after);
   template <class Body>
   result<graph_node> add_parts(std::string_view what, node_span after, Body&& body);
+  /// Whether the driver makes a graph that is added to another one a part of it, not a copy.
+  [[nodiscard]] bool can_move() const noexcept;
+  /// Captured allocations, its own and those of its parts.
+  [[nodiscard]] bool has_memory() const;
+  [[nodiscard]] status check_child(const graph& child) const;
+  [[nodiscard]] abi::result move_child(const graph& child, const predecessors& after,
+                                       abi::graph_node& made) const;
   [[nodiscard]] status refuse_child_graph(const graph& child, abi::result answer) const;
   [[nodiscard]] status record_at(stream& on, const capture_place& place);
   [[nodiscard]] status let_others_launch();
@@ -74,10 +84,11 @@ class graph final : public backend::graph {
   const std::shared_ptr<device_state> on_;
   const live_mark alive_;
   const abi::graph raw_;
-  const owner of_;
+  owner of_;
   host_calls calls_;  // of the host nodes, of children too
   body_recorder bodies_;
   bool had_bodies_ = false;  // only those allocate
+  bool has_memory_in_parts_ = false;
   /// The driver counts in a time that grows with the graph, so that what we add is counted here,
   /// and it is asked once after bodies. What others have the handle of it is asked each time.
   mutable std::size_t nodes_;

@@ -304,12 +304,7 @@ result<graph_node> graph::add_call(host_call::work what, node_span after) {
 result<graph_node> graph::add_child(const backend::graph& child, node_span after) {
   return add(call::child_node, [&]() -> result<graph_node> {
     const auto& inner = static_cast<const graph&>(child);
-    if (&inner == this) {
-      return status(errc::invalid_value,
-                    base::cat(on_->who(), " cannot add a graph to itself; make another one"));
-    }
-    if (status broken = inner.bodies_.failure(); !broken) return broken;
-    if (status open = inner.check_whole(); !open) return open;
+    if (status wrong = check_child(inner); !wrong) return wrong;
     calls_.add(inner.calls_);
     const predecessors before(after);
     abi::graph_node made = nullptr;
@@ -323,13 +318,55 @@ result<graph_node> graph::add_child(const backend::graph& child, node_span after
   });
 }
 
+result<graph_node> graph::take_child(std::unique_ptr<backend::graph> child, node_span after) {
+  auto& inner = static_cast<graph&>(*child);
+  if (inner.of_ != owner::us || !can_move()) return add_child(*child, after);
+  return add(call::child_node, [&]() -> result<graph_node> {
+    if (status wrong = check_child(inner); !wrong) return wrong;
+    const bool with_memory = inner.has_memory();
+    calls_.add(inner.calls_);
+    abi::graph_node made = nullptr;
+    auto answer = added("a graph", move_child(inner, predecessors(after), made), made);
+    if (!answer) {
+      calls_.remove_last(inner.calls_.size());
+      return answer;
+    }
+    inner.of_ = owner::parent;
+    has_memory_in_parts_ = has_memory_in_parts_ || with_memory;
+    return answer;
+  });
+}
+
+bool graph::can_move() const noexcept {
+  constexpr int since = 12090;
+  return on_->api()->cuGraphAddNode != nullptr && on_->api().version() >= since;
+}
+
+status graph::check_child(const graph& child) const {
+  if (&child == this) {
+    return {errc::invalid_value,
+            base::cat(on_->who(), " cannot add a graph to itself; make another one")};
+  }
+  if (status broken = child.bodies_.failure(); !broken) return broken;
+  return child.check_whole();
+}
+
+abi::result graph::move_child(const graph& child, const predecessors& after,
+                              abi::graph_node& made) const {
+  abi::any_node what{};
+  what.type = abi::node_type::child;
+  what.child = child.raw_;
+  what.ownership = abi::child_ownership::moved;
+  return on_->api()->cuGraphAddNode(&made, raw_, after.data(), nullptr, after.size(), &what);
+}
+
 status graph::refuse_child_graph(const graph& child, abi::result answer) const {
   status failed = added("a graph", answer, nullptr).take_status();
-  if (!owns_memory(on_->api(), child.raw_, child.node_count())) return failed;
+  if (!child.has_memory()) return failed;
   return {errc::unsupported,
           base::cat(on_->who(),
                     " cannot add a graph whose body allocated memory while it was recorded: the "
-                    "driver takes no such graph as a part of another one; allocate before the "
+                    "driver copies no such graph into another one; allocate before the "
                     "recording, or record the body with one thread (",
                     failed.text(), ")")};
 }

@@ -95,11 +95,13 @@ result instantiate(call& in, executable_graph* made, graph from) {
   static_cast<void>(in.current());
   const graph_ptr found = graph_of(in, from);
   require(!found->is_captured_into, result::illegal_state);
+  require(found->moved_into == nullptr);
   const auto ready = std::make_shared<executable_graph_state>();
   ready->handle = in.new_handle<executable_graph>();
   ready->body = make_body(*found);
   // Graphs with memory of their own have one executable at a time.
-  require(!owns_memory(*ready->body) || in.all.executables.count(found->instance) == 0);
+  require(!owns_memory(*ready->body) || in.all.executables.count(found->instance) == 0,
+          result::not_supported);
   found->instance = ready->handle;
   in.all.executables[ready->handle] = ready;
   *made = ready->handle;
@@ -139,6 +141,7 @@ result cuGraphExecUpdate(call& in, executable_graph target, graph from, graph_up
   const auto found = executable_of(in, target);
   const graph_ptr source = graph_of(in, from);
   require(!source->is_captured_into, result::illegal_state);
+  require(source->moved_into == nullptr);
   auto body = make_body(*source);
   how->result = difference(*found->body, *body);
   require(how->result == graph_update_result::success, result::graph_update_failure);

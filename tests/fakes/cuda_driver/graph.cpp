@@ -15,8 +15,10 @@ graph_ptr make_graph(call& in) {
 }
 
 void destroy_graph(call& in, const graph_ptr& gone) {
-  for (const node_ptr& one : gone->nodes)
+  for (const node_ptr& one : gone->nodes) {
     in.all.nodes.erase(one->handle);
+    if (one->moved != nullptr) destroy_graph(in, one->moved);
+  }
   in.all.graphs.erase(gone->handle);
 }
 
@@ -100,7 +102,9 @@ result cuGraphCreate(call& in, graph* made, std::uint32_t flags) {
 }
 
 result cuGraphDestroy(call& in, graph gone) {
-  destroy_graph(in, graph_of(in, gone));
+  const graph_ptr found = graph_of(in, gone);
+  require(found->moved_into == nullptr);
+  destroy_graph(in, found);
   return result::success;
 }
 

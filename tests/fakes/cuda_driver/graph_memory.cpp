@@ -80,6 +80,11 @@ memory_promise need_of(const executable_body& what) {
   memory_promise need;
   for (const room& one : rooms)
     need[one.device] += one.bytes;
+  for (const executable_body::node& one : what.nodes) {
+    if (one.work.child == nullptr) continue;
+    for (const auto& [device, bytes] : need_of(*one.work.child))
+      need[device] += bytes;
+  }
   return need;
 }
 
@@ -97,15 +102,20 @@ struct left_over {
   std::vector<block_ptr> taken;
 };
 
-left_over left_over_of(const executable_body& what) {
-  left_over found;
+void find_left_over(const executable_body& what, left_over& found) {
   for (const executable_body::node& one : what.nodes) {
+    if (one.work.child != nullptr) find_left_over(*one.work.child, found);
     if (one.work.memory == nullptr) continue;
     const block_ptr& block = one.work.memory->what();
     if (block->of_graph->is_freed_inside) continue;
     const bool is_allocated = one.work.type == node_type::memory_allocation;
     (is_allocated ? found.left : found.taken).push_back(block);
   }
+}
+
+left_over left_over_of(const executable_body& what) {
+  left_over found;
+  find_left_over(what, found);
   return found;
 }
 

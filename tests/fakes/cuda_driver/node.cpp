@@ -114,12 +114,32 @@ result cuGraphAddChildGraphNode(call& in, graph_node* made, graph into, const gr
   require(made != nullptr);
   const graph_ptr inner = graph_of(in, child);
   const graph_ptr found = graph_of(in, into);
-  require(inner != found && !inner->is_captured_into);
+  require(inner != found && !inner->is_captured_into && inner->moved_into == nullptr);
   node_work work;
   work.type = node_type::child;
   work.child = make_body(*inner);
   require(!owns_memory(*work.child), result::not_supported);
   return add(in, made, found, after, count, std::move(work));
+}
+
+/// Of the kinds of nodes a graph that is moved, as a driver since 12.9 does: with the memory that it
+/// owns, and to be destroyed with the graph that it becomes a part of.
+result cuGraphAddNode(call& in, graph_node* made, graph into, const graph_node* after,
+                      const graph_edge* edges, std::size_t count, any_node* what) {
+  constexpr int moving_since = 12090;
+  require(made != nullptr && what != nullptr && edges == nullptr);
+  require(what->type == node_type::child && what->ownership == child_ownership::moved);
+  require(in.all.config.version >= moving_since);
+  const graph_ptr inner = graph_of(in, what->child);
+  const graph_ptr found = graph_of(in, into);
+  require(inner != found && !inner->is_captured_into && inner->moved_into == nullptr);
+  node_work work;
+  work.type = node_type::child;
+  work.child = make_body(*inner);
+  static_cast<void>(add(in, made, found, after, count, std::move(work)));
+  inner->moved_into = found->handle;
+  node_of(in, *made)->moved = inner;
+  return result::success;
 }
 
 }  // namespace served

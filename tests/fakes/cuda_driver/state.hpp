@@ -116,6 +116,7 @@ struct node_state {
   graph owner = nullptr;
   node_work work;
   std::vector<node_ptr> after;
+  graph_ptr moved;  // became this node
 };
 
 /// A node owns its predecessors. Whoever owns nodes lets the last one go first, so that a long
@@ -136,6 +137,7 @@ struct graph_state {
   bool is_captured_into = false;
   int user = nobody;                    // the thread that captures something into it now
   executable_graph instance = nullptr;  // the last one that was made
+  graph moved_into = nullptr;           // what destroys it
   node_list nodes;
   std::vector<node_ptr>
       capture_ends;  // where the captures into it ended, in the order of the calls

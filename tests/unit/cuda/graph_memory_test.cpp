@@ -40,6 +40,10 @@ class GraphMemory : public GraphTest {
     EXPECT_EQ(call.cuMemFreeAsync(gone, stream()), abi::result::success);
     call.cuCtxSetCurrent(nullptr);
   }
+  [[nodiscard]] bool can_move() const {
+    int version = 0;
+    return call.cuDriverGetVersion(&version) == abi::result::success && version >= 12090;
+  }
   [[nodiscard]] abi::stream stream() const { return stream_of(*queue_); }
   unsigned first_word() { return static_cast<unsigned>(read(*queue_, word(0), 4)[0]); }
   std::uint64_t reserved() {
@@ -105,6 +109,108 @@ TEST_F(GraphMemory, ABodyThatOnlyLaunchesIsStillUpdated) {
   EXPECT_EQ(control.count("cuGraphNodeGetType"), 0U);  // looked at once, when it was made
   ok(ready->launch(*queue_));
   EXPECT_EQ(first_word(), 2U);
+}
+
+// --- as parts of other graphs
+
+TEST_F(GraphMemory, OnesThatBecomePartsBringTheirMemory) {
+  if (!can_move()) GTEST_SKIP() << "needs a driver for CUDA 12.9";
+  recorded_scratch first = add_by_way_of_memory(5, true);
+  recorded_scratch second = add_by_way_of_memory(6, true);
+  const graph_node begin = value(graph_->take_child(std::move(first.graph), {}));
+  static_cast<void>(value(graph_->take_child(std::move(second.graph), {&begin, 1})));
+  EXPECT_EQ(graph_->node_count(), 2U);
+  EXPECT_EQ(graph_->may_be_part().code(), errc::unsupported);
+  {
+    const auto ready = value(graph_->instantiate());
+    ok(ready->launch(*queue_));
+    ok(ready->launch(*queue_));
+    EXPECT_EQ(first_word(), 22U);
+    recorded_scratch third = add_by_way_of_memory(7, true);
+    const auto other = value(device().make_graph());
+    static_cast<void>(value(other->take_child(std::move(third.graph), {})));
+    const backend::status answer = other->update(*ready);
+    EXPECT_EQ(answer.code(), errc::unsupported);
+    EXPECT_NE(answer.text().find("bodies allocate memory"), std::string::npos) << answer.text();
+    const auto parent = value(device().make_graph());
+    const auto copied = parent->add_child(*other, {});
+    EXPECT_NE(copied.why().text().find("allocate before the recording"), std::string::npos)
+        << copied.why().text();
+    finish(*queue_);
+  }
+  graph_.reset();
+  EXPECT_EQ(reserved(), 0U);
+}
+
+TEST_F(GraphMemory, AGraphMayTakeOneWhileItIsRecordedInto) {
+  if (!can_move()) GTEST_SKIP() << "needs a driver for CUDA 12.9";
+  recorded_scratch part = add_by_way_of_memory(5, true);
+  graph_->keep_queues();
+  const queue_ptr other = make_queue();
+  ok(graph_->begin_body(*other, {}));
+  auto filled = filling(word(1), 3, 1);
+  ok(other->launch(launch_of(fill_, filled)));
+  node_list last;
+  ok(graph_->end_body(*other, last));
+  static_cast<void>(value(graph_->take_child(std::move(part.graph), {last.begin(), last.size()})));
+  ok(graph_->release_queues());
+  run();
+  EXPECT_EQ(first_word(), 5U);
+}
+
+TEST_F(GraphMemory, PartsWithoutMemoryAreUpdatedWhetherTheyWereCopiedOrMoved) {
+  const auto part_of = [&](std::uint32_t with) {
+    auto made = value(device().make_graph());
+    auto filled = filling(word(0), with, 1);
+    static_cast<void>(value(made->add_kernel(launch_of(fill_, filled), {})));
+    return made;
+  };
+  static_cast<void>(value(graph_->take_child(part_of(1), {})));
+  const auto ready = value(graph_->instantiate());
+  const auto moved = value(device().make_graph());
+  static_cast<void>(value(moved->take_child(part_of(2), {})));
+  ok(moved->update(*ready));
+  ok(ready->launch(*queue_));
+  EXPECT_EQ(first_word(), 2U);
+  const auto copied = value(device().make_graph());
+  static_cast<void>(value(copied->add_child(*part_of(3), {})));
+  ok(copied->update(*ready));
+  ok(ready->launch(*queue_));
+  EXPECT_EQ(first_word(), 3U);
+}
+
+TEST_F(GraphMemory, AFailureLeavesTheGraphAsItWasAndNothingOfThePart) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
+  recorded_scratch part = add_by_way_of_memory(5, true);
+  control.fail("cuGraphAddNode", 1, static_cast<int>(abi::result::out_of_memory), 0);
+  EXPECT_FALSE(graph_->take_child(std::move(part.graph), {}));
+  EXPECT_EQ(graph_->node_count(), 0U);
+  ok(graph_->may_be_part());
+  run();
+}
+
+TEST_F(GraphMemory, AnOlderDriverRefusesIt) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
+  control.pose(12080);
+  {
+    const auto older = value(backend::cuda::open_with({1, {}}, library_path()));
+    const auto queue = value(older->at(0).make_queue());
+    auto part = value(older->at(0).make_graph());
+    ok(part->begin_body(*queue, {}));
+    abi::device_pointer scratch = 0;
+    call.cuCtxSetCurrent(own_);
+    EXPECT_EQ(call.cuMemAllocAsync(&scratch, 4, stream_of(*queue)), abi::result::success);
+    EXPECT_EQ(call.cuMemFreeAsync(scratch, stream_of(*queue)), abi::result::success);
+    call.cuCtxSetCurrent(nullptr);
+    node_list last;
+    ok(part->end_body(*queue, last));
+    const auto whole = value(older->at(0).make_graph());
+    const auto answer = whole->take_child(std::move(part), {});
+    EXPECT_EQ(answer.why().code(), errc::unsupported);
+    EXPECT_NE(answer.why().text().find("allocate before the recording"), std::string::npos)
+        << answer.why().text();
+  }
+  control.pose(13000);
 }
 
 }  // namespace
