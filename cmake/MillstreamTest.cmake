@@ -21,12 +21,12 @@
 #
 #   millstream_test_on_gpu(conformance EXECUTABLE conformance [ARGS --backend=cuda] [DEVICES 1]
 #                          [CHECK memcheck] [TIMEOUT 300] [ENVIRONMENT A=1]
-#                          [FILLS_MEMORY])
+#                          [ALONE])
 #
 # adds an entry `gpu_conformance` of label `gpu` that runs the program on the real CUDA driver, with
 # CHECK under a tool of compute-sanitizer, and is skipped where that or DEVICES devices are missing.
-# Those that say FILLS_MEMORY run alone: beside them others find no memory on the GPU, and programs
-# under compute-sanitizer were ended by a signal.
+# Nothing runs beside one that says ALONE: it fills the GPU's memory, where others would find none and
+# programs under compute-sanitizer were ended by a signal, or takes a busy GPU for one that hangs.
 
 include_guard(GLOBAL)
 
@@ -82,7 +82,7 @@ function(millstream_test_with_fake_cuda name)
 endfunction()
 
 function(millstream_test_on_gpu name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "FILLS_MEMORY" "EXECUTABLE;DEVICES;CHECK;TIMEOUT"
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "EXECUTABLE;DEVICES;CHECK;TIMEOUT"
                         "ARGS;ENVIRONMENT")
   if(NOT MILLSTREAM_BACKEND_CUDA)
     return()
@@ -105,7 +105,7 @@ function(millstream_test_on_gpu name)
                                     $<TARGET_FILE:millstream_${arg_EXECUTABLE}> ${arg_ARGS})
   set_tests_properties(gpu_${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
                        LABELS gpu ENVIRONMENT "${arg_ENVIRONMENT}")
-  if(arg_FILLS_MEMORY)
+  if(arg_ALONE)
     set_tests_properties(gpu_${name} PROPERTIES RUN_SERIAL ON)
   endif()
 endfunction()
