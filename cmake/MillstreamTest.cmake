@@ -25,8 +25,9 @@
 #
 # adds an entry `gpu_conformance` of label `gpu` that runs the program on the real CUDA driver, with
 # CHECK under a tool of compute-sanitizer, and is skipped where that or DEVICES devices are missing.
-# Nothing runs beside one that says ALONE: it fills the GPU's memory, where others would find none and
-# programs under compute-sanitizer were ended by a signal, or takes a busy GPU for one that hangs.
+# Nothing runs beside one that says ALONE: it fills the GPU's memory, where others would find none
+# and programs under compute-sanitizer were ended by a signal, or takes a busy GPU for one that
+# hangs.
 
 include_guard(GLOBAL)
 

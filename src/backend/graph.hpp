@@ -56,8 +56,8 @@ class graph {
   [[nodiscard]] virtual result<graph_node> add_host(job& what, int device, node_span after) = 0;
   /// The nodes of `child` as they are now, as one node. The child stays the caller's.
   [[nodiscard]] virtual result<graph_node> add_child(const graph& child, node_span after) = 0;
-  /// The same with a graph that is used up, so that a machine may make it a part of this one instead
-  /// of copying it, and with it what cannot be copied: allocations that a body made.
+  /// The same with a graph that is used up, so that a machine may make it a part of this one
+  /// instead of copying it, and with it what cannot be copied: allocations that a body made.
   [[nodiscard]] virtual result<graph_node> take_child(std::unique_ptr<graph> child,
                                                       node_span after) {
     return add_child(*child, after);

@@ -101,7 +101,7 @@ def test_a17_two_threads(any_order, machine, driver):
     assert [each.tolist() for each in arrays] == [[15.0] * COUNT] * 2
 
 
-# What the first of two threads finds whose bodies allocate, with a driver that copies children only.
+# Two threads whose bodies allocate, with a driver that can only copy children.
 OLDER_DRIVER = """
     import threading
     import millstream as stf

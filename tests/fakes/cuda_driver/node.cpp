@@ -122,7 +122,7 @@ result cuGraphAddChildGraphNode(call& in, graph_node* made, graph into, const gr
   return add(in, made, found, after, count, std::move(work));
 }
 
-/// Of the kinds of nodes a graph that is moved, as a driver since 12.9 does: with the memory that it
+/// Of all kinds of nodes a graph that is moved, as drivers do since 12.9: with the memory that it
 /// owns, and to be destroyed with the graph that it becomes a part of.
 result cuGraphAddNode(call& in, graph_node* made, graph into, const graph_node* after,
                       const graph_edge* edges, std::size_t count, any_node* what) {
