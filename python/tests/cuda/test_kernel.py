@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cuda_kernel` on the CUDA machine: the test kernels, by their handles and as packages have them.
 
-Objects of CuPy, Numba and Triton are stood for by classes with the attributes that are looked at.
+Objects of CuPy, Numba and Triton are stood for by classes with the attributes that are looked at;
+test_kernel_packages.py has the real ones.
 """
 
 import ctypes
@@ -476,27 +477,3 @@ def test_device_arrays_of_the_user(ctx, driver, function, y):
         k.launch(function("test_axpy_f64"), 4, 64, [k.get_arg(0), own, 2.0, word(N)])
     assert ctx.wait(y).tolist() == [10] * N
     driver.free(own.pointer)
-
-
-# --- the real cuda.core
-
-
-@pytest.mark.gpu
-def test_kernel_of_cuda_core(ctx, x, y):
-    core = pytest.importorskip("cuda.core")
-    source = r"""extern "C" __global__ void axpy(int n, double a, const double* x, double* y) {
-      for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
-        y[i] += a * x[i]; }"""
-    device = core.Device(0)
-    device.set_current()
-    options = core.ProgramOptions(arch=f"sm_{device.arch}")
-    try:
-        program = core.Program(source, code_type="c++", options=options)
-    except Exception as missing:
-        pytest.skip(f"needs NVRTC: {missing}")
-    kernel = program.compile("cubin").get_kernel("axpy")
-    for each, alpha in ((kernel, 1.0), (int(kernel._handle), 2.0)):
-        with ctx.cuda_kernel(x.read(), y.rw()) as k:
-            args = [ctypes.c_int(N), ctypes.c_double(alpha), k.get_arg(0), k.get_arg(1)]
-            k.launch(each, grid=(4,), block=(256,), args=args)
-    assert ctx.wait(y).tolist() == [3] * N
