@@ -240,6 +240,16 @@ lane_index lane_set::idle_host_lane() {
   return idle != no_lane ? idle : host_lane_in_turn();
 }
 
+lane_index lane_set::shared_host_lane() {
+  if (const lane_index idle = find_idle_host_lane(); idle != no_lane) return idle;
+  if (shared_.lanes.size() < host_lanes) {
+    shared_.lanes.push_back(host_lane_in_turn());
+    return shared_.lanes.back();
+  }
+  shared_.next = (shared_.next + 1) % shared_.lanes.size();
+  return shared_.lanes[shared_.next];
+}
+
 // From the one that was taken longest ago, which is the likeliest.
 lane_index lane_set::find_idle_host_lane() {
   place_pool& pool = pool_of(host_place);

@@ -150,6 +150,9 @@ class lane_set {
   /// A lane of the host side with nothing left to do. If all are busy one more is opened, up to a
   /// limit that is there for memory only; then one in turn.
   [[nodiscard]] lane_index idle_host_lane();
+  /// The same for work of which there may be any amount (copies for futures, owners that are let
+  /// go): if all are busy, one of a few that such work has in common.
+  [[nodiscard]] lane_index shared_host_lane();
   /// Makes the caller's stream lane 0 (before any other): all lanes opened later come after its
   /// tail of now. Throws as machine::adopt.
   void adopt_caller(std::uint64_t stream);
@@ -233,6 +236,10 @@ class lane_set {
     std::size_t next = 0;
     std::vector<lane_index> lanes;
   };
+  struct shared_lanes {
+    std::size_t next = 0;
+    std::vector<lane_index> lanes;  // of the host side's pool
+  };
   [[nodiscard]] place_pool& pool_of(place_index place);
   void leave_recorder() noexcept;
   [[nodiscard]] lane_index from_pool(place_index place);
@@ -303,6 +310,7 @@ class lane_set {
   base::small_vector<std::unique_ptr<lane>, 8> lanes_;
   lane_counts counts_;
   std::vector<place_pool> pools_;
+  shared_lanes shared_;
   lane_index launch_lane_ = no_lane;      // where stages are launched, one after the other
   completion_set before_stage_;           // what the present stage waits for outside of it
   std::deque<ended_stage> ended_stages_;  // those before it, the ones long past left out

@@ -478,7 +478,7 @@ void context::keep_behind(const completion_set& uses, std::vector<std::shared_pt
   if (owners.empty() || lanes_.are_done(uses)) return;
   auto* const job = new owner_job(std::move(owners));
   owners.clear();
-  const lane_index after = lanes_.choose(host_place, {});
+  const lane_index after = lanes_.shared_host_lane();
   lanes_.wait(after, uses);
   check(lanes_.queue(after).run(*job));
   lanes_.advance(after);

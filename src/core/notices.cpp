@@ -97,7 +97,7 @@ lane_index context::fetch_lane(place_index place, const completion_set& before) 
     }
   }
   const lane_index behind = lanes_.newest_tail(place, before);
-  return behind != no_lane ? behind : lanes_.idle_host_lane();
+  return behind != no_lane ? behind : lanes_.shared_host_lane();
 }
 
 notice_ticket context::watch(const lock& held, const completion_set& asked,
