@@ -491,7 +491,7 @@ bool context::copy_out(lock& held, data& what, void* to, read_turn& turn) {
     pools_.give(host_place, std::move(bounce));
     throw;
   }
-  bounce.ready = copied;
+  bounce.ready = std::move(copied);
   if (bounce.address == nullptr) return true;
   std::memcpy(to, bounce.address, what.bytes);
   pools_.give(host_place, std::move(bounce));
