@@ -57,11 +57,13 @@ class unlocker {
         added_.wait(hold, [&] { return !waiting_.empty(); });
         batch.swap(waiting_);
       }
-      // A failure leaves the pages locked, which costs nothing but memory that stays put.
       for (locked_buffer& each : batch) {
-        static_cast<void>(each.on->driver().unregister_memory(each.block));
-        each.owner.reset();
+        const backend::status failed = each.on->driver().unregister_memory(each.block);
+        // What the driver still believes to be locked must not become another buffer's memory.
+        const bool stays = !failed && failed.code() != errc::device_lost;
+        if (!stays) each.owner.reset();
         const std::scoped_lock hold(mutex_);
+        if (stays) still_locked_.push_back(std::move(each.owner));
         ++done_;
         unlocked_.notify_all();
       }
@@ -74,6 +76,7 @@ class unlocker {
   std::uint64_t wanted_ = 0;
   std::uint64_t done_ = 0;
   std::vector<locked_buffer> waiting_;
+  std::vector<std::shared_ptr<void>> still_locked_;
   bool started_ = false;
 };
 
