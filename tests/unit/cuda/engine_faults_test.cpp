@@ -256,6 +256,34 @@ TEST_P(EngineFaults, EachCallMayFailOnce) {
   EXPECT_GT(fired, 50);
 }
 
+// The driver would take whatever comes to lie there for the buffer that it knows.
+TEST(EnginePages, ABufferWhosePageLockStaysKeepsItsOwner) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
+  const on_device_0 here;
+  const auto& control = cuda_driver().control;
+  for (const bool fails : {false, true}) {
+    if (fails) {
+      control.fail("cuMemHostUnregister", 1, static_cast<int>(abi::result::not_permitted), 0);
+    }
+    auto buffer = std::make_shared<words>(many_words, 1);
+    const std::weak_ptr<words> watch = buffer;
+    {
+      context_options options;
+      options.on = machine({.name = "cuda", .devices = 1, .seed = {}});
+      untyped_context on(std::move(options));
+      registration what;
+      what.block = buffer->data();
+      what.bytes = buffer->size() * sizeof(std::uint32_t);
+      what.owner = std::move(buffer);
+      const untyped_data x = on.register_data(what);
+      run(on, exec_place::device(0), {x.rw()}, fill_words(2, few_words));
+      on.finish();
+    }
+    EXPECT_EQ(watch.expired(), !fails);
+    control.fail(nullptr, 0, 0, 0);
+  }
+}
+
 // The copy to the host is carried out by the thread of the function, when its turn comes.
 TEST_P(EngineFaults, AHostFunctionDoesNotRunOnACopyThatFailed) {
   const on_device_0 here;
