@@ -71,7 +71,10 @@ backend::status poison_if_copy_fails(backend::queue& in, data& of, copy_reason w
                                      std::uint64_t task_id) {
   auto* const job = new poisoning_job(of, name_failure(of, why, task_id));
   backend::status taken = in.run(*job);
-  if (!taken) job->discard();
+  if (!taken) {
+    job->discard();
+    of.drop_reference();  // not the last one: the caller uses the datum
+  }
   return taken;
 }
 

@@ -473,17 +473,18 @@ bool context::copy_out(lock& held, data& what, void* to, read_turn& turn) {
     lanes_.wait(on_lane, bounce.ready);
   }
   void* const target = bounce.address != nullptr ? bounce.address : to;
-  const auto failed = std::make_shared<backend::status>();
+  std::shared_ptr<backend::status> failed;  // where that is known only at the copy's turn
   completion_set copied;
   try {
     copied.add(
         copy(what, *source, target, host_place, on_lane, copy_reason::read_back, 0, nullptr));
     what.readers.add(copied);
     if (lanes_.place_of(on_lane) == host_place && has_late_copies(on())) {
+      failed = std::make_shared<backend::status>();
       check(tell_if_copy_fails(lanes_.queue(on_lane), failed));
     }
     wait_on_host(held, copied, self_wait, /*may_interrupt=*/false);
-    check(std::move(*failed));
+    if (failed != nullptr) check(std::move(*failed));
   } catch (...) {
     bounce.ready.clear();
     bounce.ready.add(lanes_.tail(on_lane));  // a part of the copy may be on its way
