@@ -69,6 +69,9 @@ class data_place:
 
     def __hash__(self) -> int: ...
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copies and pickles are equal places."""
+
     def __repr__(self) -> str: ...
 
 class exec_place:
@@ -120,6 +123,9 @@ class exec_place:
 
     def __hash__(self) -> int: ...
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Copies and pickles are equal places."""
+
     def __repr__(self) -> str: ...
 
 class machine:
@@ -147,6 +153,11 @@ class machine:
     def call_counts(self) -> dict[str, int]:
         """
         Calls of the backend so far by name, where the machine counts them (null); else empty.
+        """
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """
+        A copy is the object itself; a pickle is the machine of the same arguments where it is loaded.
         """
 
     def __repr__(self) -> str: ...
@@ -209,6 +220,11 @@ class dep:
 
     def __iter__(self) -> Iterator[object]:
         """Yields `ld`, `mode`, `dplace`."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """
+        A copy is an access to the same datum; TypeError for `deepcopy` and pickles, because data are not copied.
+        """
 
     def __repr__(self) -> str: ...
 

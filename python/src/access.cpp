@@ -48,6 +48,11 @@ nb::object mode_of(const py_dep& dep) {
   return type.get()(static_cast<int>(dep.mode));
 }
 
+nb::object reduce(const py_dep& dep) {
+  return nb::make_tuple(nb::type<py_dep>(),
+                        nb::make_tuple(dep.ld, static_cast<int>(dep.mode), place_of(dep)));
+}
+
 nb::object iterate(const py_dep& dep) {
   return nb::iter(nb::make_tuple(dep.ld, mode_of(dep), place_of(dep)));
 }
@@ -75,6 +80,9 @@ void bind_dep(nb::module_& core) {
           nb::sig("def get_ld(self) -> logical_data"), "The datum.")
       .def("__iter__", &iterate, nb::sig("def __iter__(self) -> collections.abc.Iterator[object]"),
            "Yields `ld`, `mode`, `dplace`.")
+      .def("__reduce__", &reduce, nb::sig("def __reduce__(self) -> tuple[object, ...]"),
+           "A copy is an access to the same datum; TypeError for `deepcopy` and pickles, because "
+           "data are not copied.")
       .def("__repr__", &repr_of);
 }
 

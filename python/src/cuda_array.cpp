@@ -121,8 +121,8 @@ cuda_array read_cuda_array(nb::handle array, packing how) {
   found.readonly = nb::cast<bool>(nb::bool_(nb::object(data[1])));
   nb::object dtype = dtype_of(from, array);
   const std::vector<Py_ssize_t> dims = shape_of(from, array);
-  found.strides = strides_of(from, dims, dtype, how);
   found.what = make_layout_of(std::move(dtype), extent_list(dims));
+  found.strides = strides_of(from, dims, found.what->dtype, how);
   if (found.what->bytes == 0) found.address = nullptr;
   return found;
 }

@@ -190,6 +190,12 @@ nb::object to_tuple(const std::int64_t* numbers, std::size_t count) {
   return nb::tuple(made);
 }
 
+// Anybody may have made it, and impossible numbers would be used as addresses and lengths.
+[[noreturn]] void refuse_tensor(const std::string& how) {
+  throw error(errc::invalid_value, "the DLPack capsule describes an array " + how +
+                                       "; register the array that it came from another way");
+}
+
 // In bytes; none where the array is C-contiguous.
 std::vector<Py_ssize_t> strides_of(const tensor& what, const layout& elements, packing how) {
   if (what.strides == nullptr) return {};
@@ -197,8 +203,10 @@ std::vector<Py_ssize_t> strides_of(const tensor& what, const layout& elements, p
   std::vector<Py_ssize_t> strides(what.strides, what.strides + dims.size());
   if (is_c_contiguous(dims, strides, 1)) return {};
   if (how == packing::pack) {
-    for (Py_ssize_t& stride : strides)
-      stride *= what.element.bits / 8;
+    for (Py_ssize_t& stride : strides) {
+      if (!__builtin_mul_overflow(stride, what.element.bits / 8, &stride)) continue;
+      refuse_tensor("with a stride that leaves the memory");
+    }
     return strides;
   }
   refuse_layout(to_tuple(what.shape, dims.size()), to_tuple(what.strides, dims.size()),
@@ -214,13 +222,26 @@ std::shared_ptr<void> adopt(Managed* what) {
           }};
 }
 
+void check_shape(const tensor& what) {
+  if (what.rank < 0) refuse_tensor("of " + std::to_string(what.rank) + " dimensions");
+  check_rank(static_cast<std::size_t>(what.rank));
+  if (what.rank > 0 && what.shape == nullptr) refuse_tensor("without its extents");
+  for (std::int32_t axis = 0; axis < what.rank; ++axis) {
+    if (what.shape[axis] < 0) {
+      refuse_tensor("with an extent of " + std::to_string(what.shape[axis]));
+    }
+  }
+}
+
 dlpack_import describe(const tensor& what, packing how) {
+  check_shape(what);
   dlpack_import found;
   const std::vector<Py_ssize_t> dims(what.shape, what.shape + what.rank);
   found.what = make_layout_of(dtype_of(what.element), extent_list(dims));
   found.strides = strides_of(what, *found.what, how);
-  found.address = static_cast<std::byte*>(what.data) + what.byte_offset;
-  if (found.what->bytes == 0) found.address = nullptr;
+  if (found.what->bytes > 0 && what.data != nullptr) {
+    found.address = static_cast<std::byte*>(what.data) + what.byte_offset;
+  }
   found.home = what.home;
   return found;
 }

@@ -66,6 +66,19 @@ nb::dict call_counts(py_machine& self) {
   return counts;
 }
 
+// One object per process, so a copy is the machine itself.
+nb::object reduce_machine(const py_machine& self) {
+  static constinit lazy_name partial("functools", "partial");
+  const machine_options& options = self.options();
+  const nb::object name =
+      options.name.empty() ? nb::none() : nb::object(nb::str(options.name.c_str()));
+  const nb::object devices = options.devices == 0 ? nb::none() : nb::cast(options.devices);
+  const nb::object seed = options.seed ? nb::cast(*options.seed) : nb::none();
+  return nb::make_tuple(
+      partial.get()(nb::type<py_machine>(), name, "devices"_a = devices, "seed"_a = seed),
+      nb::tuple());
+}
+
 void synchronize_stream(nb::handle stream) {
   const std::uint64_t number = to_stream(stream);
   const may_block section;
@@ -129,6 +142,9 @@ void bind_machine(nb::module_& core) {
       .def_prop_ro("call_counts", &call_counts, nb::sig("def call_counts(self) -> dict[str, int]"),
                    "Calls of the backend so far by name, where the machine counts them (null); "
                    "else empty.")
+      .def("__reduce__", &reduce_machine, nb::sig("def __reduce__(self) -> tuple[object, ...]"),
+           "A copy is the object itself; a pickle is the machine of the same arguments where it is "
+           "loaded.")
       .def("__repr__", &py_machine::repr);
   core.def("synchronize", &synchronize_stream, "stream"_a.none(),
            nb::sig("def synchronize(stream: int | object | None) -> None"),

@@ -132,13 +132,6 @@ std::size_t most_dimensions() {
   return most;
 }
 
-void check_rank(std::size_t rank) {
-  constexpr std::size_t always_fine = 32;
-  if (rank <= always_fine || rank <= most_dimensions()) return;
-  throw error(errc::invalid_value, "a shape has more than " + std::to_string(most_dimensions()) +
-                                       " dimensions, which NumPy has no arrays of; merge some");
-}
-
 // A tuple of numbers, which may be kept as it is.
 bool is_plain(nb::handle shape) {
   if (PyTuple_CheckExact(shape.ptr()) == 0) return false;
@@ -216,6 +209,13 @@ extent_list join(const extent_list& dims, nb::handle subarray) {
 }
 
 }  // namespace
+
+void check_rank(std::size_t rank) {
+  constexpr std::size_t always_fine = 32;
+  if (rank <= always_fine || rank <= most_dimensions()) return;
+  throw error(errc::invalid_value, "a shape has more than " + std::to_string(most_dimensions()) +
+                                       " dimensions, which NumPy has no arrays of; merge some");
+}
 
 nb::object to_dtype(nb::handle what) {
   static constinit lazy_name dtype_type("numpy", "dtype");

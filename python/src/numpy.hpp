@@ -39,6 +39,9 @@ using layout_ptr = std::shared_ptr<const layout>;
 /// Python objects.
 [[nodiscard]] nb::object to_dtype(nb::handle what);
 
+/// ValueError for more dimensions than NumPy has arrays of.
+void check_rank(std::size_t rank);
+
 /// For data of our own. `shape` as the user wrote it: TypeError unless an iterable of integers,
 /// ValueError unless all are positive and there is at least one. `elements` as for `to_dtype`, and
 /// checked after the shape.

@@ -64,6 +64,19 @@ data_place affine_of(exec_place place) {
                                                 : data_place::device(place.index());
 }
 
+// A place is a value, and so are its copies: `type.maker()`, `type.device(number)`.
+nb::object made_by(nb::handle type, const std::string& maker, int device) {
+  static constinit lazy_name methodcaller("operator", "methodcaller");
+  const nb::object call =
+      device < 0 ? methodcaller.get()(maker) : methodcaller.get()("device", device);
+  return nb::make_tuple(call, nb::make_tuple(type));
+}
+
+template <class Place>
+nb::object reduce(Place place) {
+  return made_by(nb::type<Place>(), kind_of(place), place.index());
+}
+
 exec_place member(exec_place place, nb::handle index) {
   if (to_integer(index, "index") != 0) {
     throw error(errc::out_of_range, repr_of(place) + " has one member; its index is 0");
@@ -105,6 +118,8 @@ void bind_exec_place(nb::module_& core) {
       .def(nb::self == nb::self, nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__",
            [](exec_place place) { return static_cast<int>(place.what()) * 65536 + place.index(); })
+      .def("__reduce__", &reduce<exec_place>, nb::sig("def __reduce__(self) -> tuple[object, ...]"),
+           "Copies and pickles are equal places.")
       .def("__repr__", [](exec_place place) { return repr_of(place); });
 }
 
@@ -146,6 +161,8 @@ void bind_data_place(nb::module_& core) {
           "True for devices: `allocate` and `deallocate` wait for nothing.")
       .def(nb::self == nb::self, nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", [](data_place place) { return place.index() + 4; })
+      .def("__reduce__", &reduce<data_place>, nb::sig("def __reduce__(self) -> tuple[object, ...]"),
+           "Copies and pickles are equal places.")
       .def("__repr__", [](data_place place) { return repr_of(place); });
 }
 

@@ -106,7 +106,33 @@ nb::object array_of_interface(nb::handle what) {
                                        "machine(\"cuda\")");
 }
 
+// Where something says that it is the host's. Host code that touches memory of a device ends the
+// process, and nobody told which stream makes the content.
+void refuse_memory_of_device(const void* block, nb::handle buffer, const machine& on) {
+  const data_place home = on.home_of(block);
+  if (home.what() != data_place::kind::device) return;
+  throw error(errc::invalid_value, "the array of type " + class_name(buffer) +
+                                       " says that it is in memory of the host, but its address " +
+                                       "is of " + to_string(home) +
+                                       "; pass it by __cuda_array_interface__, or as DLPack of "
+                                       "that device");
+}
+
+// Tensors of PyTorch may stand for other values than those in their memory.
+void refuse_lazy_values(nb::handle tensor) {
+  for (const char* const bit : {"neg", "conj"}) {
+    const std::string question = std::string("is_") + bit;
+    if (!has_attribute(tensor, question.c_str())) continue;
+    if (!nb::cast<bool>(nb::bool_(tensor.attr(question.c_str())()))) continue;
+    throw error(errc::invalid_value, "the array of type " + class_name(tensor) +
+                                         " stands for other values than its memory holds (" +
+                                         question + "() is true); register x.resolve_" + bit +
+                                         "()");
+  }
+}
+
 source from_cuda_array(nb::handle buffer, const machine& on, packing how) {
+  refuse_lazy_values(buffer);
   cuda_array array = read_cuda_array(buffer, how);
   source found;
   found.what = std::move(array.what);
@@ -135,7 +161,8 @@ bool needs_device(dlpack_device type) {
                   std::to_string(type) + ", which no machine has; copy it to the host first");
 }
 
-source from_import(dlpack_import array, const machine& on, std::optional<std::uint64_t> stream) {
+source from_import(nb::handle buffer, dlpack_import array, const machine& on,
+                   std::optional<std::uint64_t> stream) {
   source found;
   found.what = std::move(array.what);
   found.block = array.address;
@@ -144,6 +171,9 @@ source from_import(dlpack_import array, const machine& on, std::optional<std::ui
   if (array.home.type != dlpack_device::cpu || on.has_host_memory()) {
     found.home = on.home_of(array.address);
   }
+  if (on.runs_kernels() && !needs_device(array.home.type)) {
+    refuse_memory_of_device(array.address, buffer, on);
+  }
   found.producer = stream;
   found.owner = std::move(array.owner);
   return found;
@@ -151,6 +181,7 @@ source from_import(dlpack_import array, const machine& on, std::optional<std::ui
 
 source from_dlpack(nb::handle buffer, const context_state& in, packing how) {
   const machine& on = in.on->opened();
+  refuse_lazy_values(buffer);
   std::int64_t type = 0;
   const std::optional<dlpack_home> home = home_by_dlpack(buffer, type);
   if (!home) refuse_type(buffer, type);
@@ -159,7 +190,7 @@ source from_dlpack(nb::handle buffer, const context_state& in, packing how) {
     if (!on.runs_kernels()) refuse_device(buffer, on);
     stream = in.hand_over_stream(home->id);
   }
-  return from_import(import_dlpack(buffer, stream, how), on, stream);
+  return from_import(buffer, import_dlpack(buffer, stream, how), on, stream);
 }
 
 // Whoever made it was not asked for an order, which means that of the legacy default stream.
@@ -168,11 +199,11 @@ source from_capsule(nb::handle capsule, const machine& on, packing how) {
   dlpack_import array = import_capsule(capsule, how);
   const dlpack_device type = array.home.type;
   if (type == dlpack_device::cpu || type == dlpack_device::cuda_host) {
-    return from_import(std::move(array), on, std::nullopt);
+    return from_import(capsule, std::move(array), on, std::nullopt);
   }
   if (!needs_device(type)) refuse_type(capsule, static_cast<std::int64_t>(type));
   if (!on.runs_kernels()) refuse_device(capsule, on);
-  return from_import(std::move(array), on, legacy);
+  return from_import(capsule, std::move(array), on, legacy);
 }
 
 // None where the array is C-contiguous.
@@ -199,6 +230,14 @@ void refuse_mask(nb::handle array) {
               "as data of its own");
 }
 
+// Then it is the host's. Whose memory a view of something else shows, NumPy does not know.
+bool is_of_numpy(nb::handle array) {
+  nb::object owner = nb::borrow(array);
+  while (is_array(owner) && is_of_other_memory(owner))
+    owner = owner.attr("base");
+  return is_array(owner);
+}
+
 source from_array(nb::object array, const machine& on, packing how) {
   refuse_mask(array);
   source found;
@@ -207,6 +246,9 @@ source from_array(nb::object array, const machine& on, packing how) {
   found.readonly = !nb::cast<bool>(array.attr("flags").attr("writeable"));
   found.block = address_of(array);
   if (on.has_host_memory()) found.home = on.home_of(found.block);
+  if (on.runs_kernels() && !is_of_numpy(array)) {
+    refuse_memory_of_device(found.block, array, on);
+  }
   found.owner = std::make_shared<py_ref>(std::move(array));
   return found;
 }

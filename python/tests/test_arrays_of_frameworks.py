@@ -4,6 +4,7 @@
 import millstream as stf
 import numpy as np
 import pytest
+from dlpack_capsule import CPU, Exporter
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 ON_HOST = stf.exec_place.host()
@@ -54,6 +55,19 @@ def test_expanded_torch_tensors_are_read_only(ctx, torch):
     data = ctx.logical_data(torch.arange(3.0).expand(4, 3), copy="pack")
     assert data.readonly
     assert ctx.wait(data).tolist() == [[0, 1, 2]] * 4
+
+
+def test_torch_tensors_that_stand_for_other_values_are_refused(ctx, torch):
+    numbers = torch.tensor([1 + 2j, 3 - 4j])
+    imaginary = numbers.conj().imag  # the negative of what is in memory
+    assert imaginary.is_neg()
+    for how in ({}, {"copy": "pack"}):
+        with pytest.raises(ValueError, match=r"is_neg\(\) is true\); register x.resolve_neg\(\)"):
+            ctx.logical_data(imaginary, **how)
+    with pytest.raises(ValueError, match=r"is_conj\(\) is true\); register x.resolve_conj\(\)"):
+        ctx.logical_data(numbers.conj())
+    data = ctx.logical_data(imaginary.resolve_neg())
+    assert ctx.wait(data).tolist() == [-2, 4]
 
 
 def test_torch_bfloat16_needs_ml_dtypes(ctx, torch):
@@ -262,3 +276,36 @@ def test_used_and_other_capsules_are_refused(ctx):
     with pytest.raises(TypeError, match="datetime"):
         ctx.logical_data(datetime.datetime_CAPI)
     assert ctx.wait(kept).tolist() == [0, 1, 2]
+
+
+HUGE = 2**62
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "options", "text"),
+    [
+        ((2, 3), {"rank": -1}, "of -1 dimensions"),
+        ((2, 3), {"rank": 2**31 - 1}, "more than (32|64) dimensions"),
+        ((2, -3), {}, "an extent of -3"),
+        ((HUGE, HUGE), {}, "more bytes than an address can count"),
+        ((2, 2), {"strides": (HUGE, 1)}, "a stride that leaves the memory"),
+        ((2, 2), {"strides": (-HUGE, 1)}, "a stride that leaves the memory"),
+        ((3, 2), {"strides": (2**59, 1)}, "leaves the memory"),
+    ],
+)
+def test_dlpack_that_is_impossible_is_refused(ctx, shape, options, text, versioned):
+    values = np.arange(6.0)
+    array = Exporter(values.ctypes.data, shape, values.dtype, (CPU, 0), versioned=versioned,
+                     **options)  # fmt: skip
+    with pytest.raises(ValueError, match=text):
+        ctx.logical_data(array, copy="pack")
+
+
+def test_dlpack_without_memory_or_extents_is_refused(ctx):
+    nowhere = Exporter(None, (2,), np.dtype("f8"), (CPU, 0), offset=8)
+    with pytest.raises(ValueError, match="null pointer"):
+        ctx.logical_data(nowhere)
+    shapeless = Exporter(8, None, np.dtype("f8"), (CPU, 0), rank=2)
+    with pytest.raises(ValueError, match="without its extents"):
+        ctx.logical_data(shapeless)

@@ -70,6 +70,52 @@ def test_what_owns_something_is_not_copied(ctx, kind, way):
         WAYS[way](owner)
 
 
+SELF = {
+    **{f"pickle {each}": lambda x, each=each: pickle.loads(pickle.dumps(x, each))
+       for each in PROTOCOLS},
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+}  # fmt: skip
+PLACES = [
+    stf.exec_place.host(),
+    stf.exec_place.device(3),
+    stf.data_place.host(),
+    stf.data_place.managed(),
+    stf.data_place.affine(),
+    stf.data_place.device(3),
+]
+
+
+@pytest.mark.parametrize("way", SELF)
+@pytest.mark.parametrize("place", PLACES, ids=repr)
+def test_places_are_values(place, way):
+    same = SELF[way](place)
+    assert same == place
+    assert (type(same), repr(same), hash(same)) == (type(place), repr(place), hash(place))
+
+
+@pytest.mark.parametrize("way", SELF)
+@pytest.mark.parametrize("given", [(), ("host",), ("null",)], ids=repr)
+def test_copies_of_a_machine_are_itself(given, way):
+    machine = stf.machine(*given)
+    assert SELF[way](machine) is machine
+    chosen = stf.machine(*given, devices=2, seed=7)
+    assert SELF[way](chosen) is chosen is not machine
+
+
+@pytest.mark.parametrize("mode", [stf.AccessMode.READ, stf.AccessMode.WRITE, stf.AccessMode.RW])
+def test_a_copy_of_an_access_names_the_same_datum(ctx, mode):
+    data = data_of(ctx)
+    access = stf.dep(data, mode, stf.data_place.device(1))
+    same = copy.copy(access)
+    assert list(same) == [data, mode, stf.data_place.device(1)]
+    assert same.ld is data
+    assert copy.copy(stf.dep(data, mode)).dplace is None
+    for way in WAYS.keys() - {"copy"} - {each for each in WAYS if each.startswith("reduce")}:
+        with pytest.raises(TypeError, match="cannot pickle 'logical_data'"):
+            WAYS[way](access)
+
+
 def test_memory_of_a_device_array_has_one_owner():
     array = stf.DeviceArray.from_host(np.arange(4.0), stf.data_place.device(0))
     release = array._finalizer_ref

@@ -200,6 +200,28 @@ def test_page_locked_memory_is_the_hosts(ctx, driver):
     assert ctx.wait(data).tolist() == [4] * COUNT
 
 
+def host_arrays_over(pointer):
+    memory = (ctypes.c_double * COUNT).from_address(pointer)
+    array = np.frombuffer(memory)
+
+    interface = {"version": 3, "shape": (COUNT,), "typestr": "<f8", "data": (pointer, False)}
+    yield memory
+    yield array[1:].reshape(-1, 1)
+    yield type("Interface", (), {"__array_interface__": interface})()
+    for device in (CPU, CUDA_HOST):
+        yield Exporter(pointer, (COUNT,), np.dtype("f8"), (device, 0))
+    yield Exporter(pointer, (COUNT,), np.dtype("f8"), (CPU, 0)).__dlpack__(max_version=(1, 0))
+
+
+def test_device_memory_that_comes_as_the_hosts_is_refused(ctx, driver):
+    pointer = driver.allocate(8 * COUNT)
+    for array in host_arrays_over(pointer):
+        with pytest.raises(ValueError, match=r"its address is of .*0.*__cuda_array_interface__"):
+            ctx.logical_data(array)
+    for array in host_arrays_over(driver.allocate_pinned(8 * COUNT)):
+        ctx.logical_data(array, allow_overlap=True)
+
+
 def test_place_that_is_given_must_be_the_arrays(ctx, driver):
     array = DeviceArray(driver, np.ones(4))
     for place in (stf.data_place.host(), stf.data_place.device(1), stf.data_place.managed()):

@@ -38,13 +38,14 @@ class ManagedVersioned(ctypes.Structure):
     ]  # fmt: skip
 
 
-_new = ctypes.pythonapi.PyCapsule_New
+_python = ctypes.PyDLL(None)  # a library may give those of ctypes.pythonapi other types
+_new = _python.PyCapsule_New
 _new.restype = ctypes.py_object
 _new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-_name = ctypes.pythonapi.PyCapsule_GetName
+_name = _python.PyCapsule_GetName
 _name.restype = ctypes.c_char_p
 _name.argtypes = [ctypes.py_object]
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer = _python.PyCapsule_GetPointer
 _pointer.restype = ctypes.c_void_p
 _pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
@@ -64,16 +65,16 @@ class Exporter:
     """Memory of the test's. `released` counts the calls of the deleter, `asked` keeps the calls."""
 
     def __init__(self, pointer, shape, dtype, device, *, versioned=True, flags=0, strides=None,
-                 offset=0, on_export=None):  # fmt: skip
+                 offset=0, on_export=None, rank=None):  # fmt: skip
         self.released = 0
         self.asked = []
         self.device = device
         self._versioned, self._on_export = versioned, on_export
-        self._shape = (ctypes.c_int64 * max(len(shape), 1))(*shape)
+        self._shape = None if shape is None else (ctypes.c_int64 * max(len(shape), 1))(*shape)
         self._strides = None if strides is None else (ctypes.c_int64 * len(strides))(*strides)
         self._deleter = DELETER(self._release)
         element = Element(CODES[dtype.kind], dtype.itemsize * 8, 1)
-        tensor = Tensor(pointer, Device(*device), len(shape), element,
+        tensor = Tensor(pointer, Device(*device), len(shape) if rank is None else rank, element,
                         ctypes.cast(self._shape, ctypes.POINTER(ctypes.c_int64)),
                         ctypes.cast(self._strides, ctypes.POINTER(ctypes.c_int64)),
                         offset)  # fmt: skip
