@@ -289,3 +289,93 @@ def test_threads_that_share_one_open_task(ctx):
         assert "ended" in repr(task)
     assert failed == []
     assert ctx.wait(data).tolist() == [0] * 3
+
+
+@pytest.fixture(params=[False, True], ids=["immediate", "recorded"])
+def any_ctx(request, machine):
+    return stf.context(machine=machine, use_graph=request.param)
+
+
+def test_finalize_ends_although_other_threads_go_on_submitting(any_ctx, gate):
+    source, accepted, refused = np.zeros(1, "i8"), [], []
+    data = any_ctx.logical_data(source)
+    any_ctx.host_launch(fn=gate.hold)
+
+    def add_one(a):
+        a += 1
+
+    def submit_until_refused():
+        try:
+            while True:
+                any_ctx.host_launch(data.rw(), fn=add_one)
+                accepted.append(1)
+        except stf.UsageError as error:
+            refused.append(str(error))
+        if len(refused) == 3:
+            gate.open()
+
+    threads = [threading.Thread(target=submit_until_refused) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    any_ctx.finalize()
+    for thread in threads:
+        thread.join()
+    assert source[0] == len(accepted)
+    assert len(refused) == 3
+    for each in refused:
+        assert "context that was finalized (it is being finalized now); the context handle" in each
+
+
+def test_host_functions_submit_while_other_threads_may_not(any_ctx, gate):
+    token, closing, ran = any_ctx.token(), threading.Event(), []
+
+    def body():
+        closing.wait()
+        any_ctx.host_launch(fn=ran.append, args=("submitted",))
+        with any_ctx.task(HOST, any_ctx.token().rw()):
+            ran.append("task")
+
+    def refused():
+        with pytest.raises(stf.UsageError, match="is being finalized now"):
+            while True:
+                any_ctx.host_launch(fn=int)
+        for call in (
+            any_ctx.token,
+            any_ctx.done,
+            any_ctx.fence,
+            token.get,
+            lambda: any_ctx.wait(token),
+            lambda: any_ctx.logical_data(np.zeros(2)),
+            lambda: any_ctx.submit(int),
+            any_ctx.task(token.rw()).start,
+        ):
+            with pytest.raises(stf.UsageError, match="is being finalized now"):
+                call()
+        closing.set()
+
+    any_ctx.host_launch(fn=body)
+    thread = threading.Thread(target=lambda: run_all([refused]))
+    thread.start()
+    any_ctx.finalize()
+    thread.join()
+    assert sorted(ran) == ["submitted", "task"]
+
+
+def test_contexts_may_be_finalized_by_several_threads_at_once(any_ctx, gate):
+    source = np.zeros(1)
+    data = any_ctx.logical_data(source)
+    any_ctx.host_launch(data.rw(), fn=lambda a: (gate.hold(), np.add(a, 1, out=a)))
+    seen = []
+
+    def finalize():
+        any_ctx.finalize()
+        seen.append(source[0])
+
+    threads = [threading.Thread(target=finalize) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    gate.reached.wait()
+    gate.open()
+    for thread in threads:
+        thread.join()
+    assert seen == [1] * 4

@@ -34,9 +34,10 @@ std::string place_name(place_index place) {
 }  // namespace
 
 void context::refuse_not_live(const lock& held, const char* call) {
-  if (phase_ == phase::live) throw loss_error(held);
+  if (phase_ == phase::live && is_lost()) throw loss_error(held);
   throw error(errc::usage, base::cat(call, " was called on a context that was ",
                                      phase_ == phase::abandoned ? "dropped" : "finalized",
+                                     closing_ ? " (it is being finalized now)" : "",
                                      "; the context handle is NULL: open a new context"));
 }
 
@@ -314,13 +315,14 @@ void context::add_caller(completion_set& before) {
 
 [[gnu::always_inline]] inline void context::start_once(lock& held, plan& of,
                                                        completion_set* in_caller) {
-  if (!is_live() || (has_owners_ && lock_pages_of(held, of) && !is_live())) {
+  if (!takes_work() || (has_owners_ && lock_pages_of(held, of) && !is_live())) {
     refuse_not_live(held, of.call());
   }
   do {
     if (!open_.empty()) wait_for_open_tasks(held, of);
   } while ((has_sharing_ && add_shared(of)) ||
            (lanes_.recording() != nullptr && wait_for_stage(held, of, in_caller != nullptr)));
+  if (closing_) check_takes_work(held, of.call());  // it may have begun meanwhile
   const bool recorded = is_to_be_recorded(of, in_caller != nullptr);
   before_.clear();  // keeps its room from task to task
   bool misses = false;

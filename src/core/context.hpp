@@ -203,6 +203,10 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   void check_live(const lock& held, const char* call) {
     if (!is_live()) refuse_not_live(held, call);
   }
+  /// The same before anything begins that `finish` would wait for.
+  void check_takes_work(const lock& held, const char* call) {
+    if (!takes_work()) refuse_not_live(held, call);
+  }
   void count_skipped() noexcept { skipped_.fetch_add(1, std::memory_order_relaxed); }
   void count_failed() noexcept { failed_.fetch_add(1, std::memory_order_relaxed); }
   /// The failed task that spoiled an input of the plan's versions, or null.
@@ -246,11 +250,27 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   };
 
   [[nodiscard]] bool is_live() const noexcept { return phase_ == phase::live && !is_lost(); }
+  /// While a thread finalizes it, others add nothing, so that this comes to an end.
+  [[nodiscard]] bool takes_work() const noexcept {
+    return is_live() && (!closing_ || is_waited_for());
+  }
+
+  // closing.cpp
+  class closing_scope;
+  [[nodiscard]] bool is_waited_for() const noexcept;
+  [[nodiscard]] bool calls_body_at_once(std::thread::id in) const noexcept;
+  void await_closer(lock& held);
+  [[nodiscard]] bool await_bodies_at_once(lock& held);
+  void check_no_open_task(const char* call = "finalize") const;
+  void check_no_open_task_of_callers() const;
 
   // open_body.cpp
   void end_with(lock& held, open_body& body, bool in_caller, body_failure&& own);
   void forget_open(const lock& held, open_body& body) noexcept;
+  void note_open_change(const lock& held) noexcept;
   void wait_for_open_tasks(lock& held, const plan& of);
+  void await_change(lock& held, const std::vector<std::thread::id>& threads,
+                    const std::string& text, const char* call);
   void await_open_change(lock& held, const std::vector<std::thread::id>& threads,
                          const std::string& text, const char* call);
 
@@ -451,8 +471,6 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   void keep_in_recording(std::vector<std::shared_ptr<void>>& owners);
   void close(std::vector<std::shared_ptr<void>>& dropped);
   void close_lanes(std::vector<std::shared_ptr<void>>& dropped);
-  void check_no_open_task(const char* call = "finalize") const;
-  void check_no_open_task_of_callers() const;
   void give_back_resources() noexcept;
   void count_lanes();
   void write_back_or_report(const lock& held, data& of);
@@ -475,12 +493,14 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   bool has_sharing_ = false;  // data with bytes in common were registered
   bool has_owners_ = false;   // data with owners of their buffers were registered
   bool has_locked_pages_ = false;
+  bool closing_ = false;  // a thread finalizes it
   std::atomic<bool> any_failed_{false};  // whether `failures_` ever had one
   std::uint64_t last_task_ = 0;
   std::uint64_t task_count_ = 0;
   open_list open_;
   std::size_t open_in_bodies_ = 0;                 // of these
-  std::atomic<std::uint64_t> open_generation_{0};  // changed under the mutex
+  // With each end of an open task or of `finish`. Changed under the mutex.
+  std::atomic<std::uint64_t> open_generation_{0};
 
   std::size_t open_waiters_ = 0;  // threads that wait for that
   completion_set before_;         // of the task that is being acquired
@@ -490,6 +510,7 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   context_options options_;
   std::uint64_t last_data_ = 0;
   std::condition_variable open_changed_;
+  std::thread::id closer_;  // who finalizes it, while `closing_`
   memory_pools pools_;
   range_registry ranges_;
   std::vector<data*> all_data_;

@@ -139,7 +139,7 @@ void context::end_given() noexcept {
 }
 
 void context::check_may_give(const lock& held) {
-  check_live(held, "to_graph");
+  check_takes_work(held, "to_graph");
   if (lanes_.recording() == nullptr) {
     throw error(errc::usage,
                 "to_graph was called on an immediate context, which records nothing; open it with "

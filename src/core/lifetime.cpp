@@ -13,6 +13,7 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "core/blocking.hpp"
+#include "core/closing.hpp"
 #include "core/context.hpp"
 #include "core/open_body.hpp"
 #include "core/task_job.hpp"
@@ -119,7 +120,7 @@ data* context::add_data(std::unique_ptr<data> fresh, std::string_view symbol, so
 data* context::make_data(std::size_t bytes, std::string_view symbol, source_site site, bool token) {
   check_process();
   const lock held(mutex_);
-  check_live(held, token ? "token" : "logical_data");
+  check_takes_work(held, token ? "token" : "logical_data");
   auto fresh = std::make_unique<data>(shared_from_this(), ++last_data_, bytes);
   fresh->token = token;
   return add_data(std::move(fresh), symbol, site);
@@ -140,7 +141,7 @@ data* context::register_data(const registration& what) {
   const bool readonly = what.readonly || repeats_a_byte(area);
   std::vector<std::shared_ptr<void>> dropped;
   lock held(mutex_);
-  check_live(held, "logical_data");
+  check_takes_work(held, "logical_data");
   await_postponed(held);
   collect_retired(dropped);
   if (data* same = what.bytes > 0 ? ranges_.find_same(area, readonly) : nullptr) {
@@ -335,19 +336,8 @@ void context::drain_all(lock& held) {
   do {
     close_stage(held, "finalize");
     drain_lanes(held);
-  } while (await_notices(held) ||
+  } while (await_bodies_at_once(held) || await_notices(held) ||
            (lanes_.recording() != nullptr && !lanes_.recording()->is_empty()));
-}
-
-void context::check_no_open_task(const char* call) const {
-  if (open_.empty()) return;
-  throw error(errc::usage, base::cat(call, " was called while ", open_.first()->full_name(),
-                                     " is open; end it first"));
-}
-
-// Those that a body has open end with it, so they are waited for.
-void context::check_no_open_task_of_callers() const {
-  if (open_.size() > open_in_bodies_) check_no_open_task();
 }
 
 void context::finish(std::shared_ptr<void> with) {
@@ -362,7 +352,9 @@ void context::finish(std::shared_ptr<void> with) {
   std::optional<error> lost;
   {
     lock held(mutex_);
+    await_closer(held);
     if (phase_ == phase::finished) return;
+    const closing_scope alone(*this, held);
     const bool on_stream = lanes_.has_caller();
     try {
       finish_held(held, with, dropped);
@@ -392,7 +384,7 @@ void context::finish_held(lock& held, std::shared_ptr<void>& with,
     check_may_await_notices();
     drain_all(held);
     check_no_open_task();
-    // A second thread may have finished meanwhile.
+    // Something that this thread was interrupted by may have finished it meanwhile.
     if (phase_ == phase::live) begin_finish(held);
   }
   drain_lanes(held);
@@ -409,6 +401,9 @@ void context::begin_finish(const lock& held) {
 // Everything that is left is queued, and the caller's stream comes after it. Which host functions
 // will fail is not known yet: queues that run jobs look at their turn, others now.
 void context::finish_on_stream(lock& held, std::shared_ptr<void>& with) {
+  check_no_open_task_of_callers();
+  while (await_bodies_at_once(held)) {
+  }
   check_no_open_task();
   close_stage(held, "finalize");
   phase_ = phase::finishing;

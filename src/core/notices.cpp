@@ -37,7 +37,7 @@ notice_ticket context::notify(std::unique_ptr<notice> told) {
   check_process();
   start_notifier();
   lock held(mutex_);
-  check_live(held, "done");
+  check_takes_work(held, "done");
   check_not_recorded("done");
   close_stage(held, "done");
   pending_notice fresh;
@@ -51,7 +51,7 @@ notice_ticket context::fetch(data& what, void* to, std::unique_ptr<notice> told)
   const task_dep dep{untyped_data::adopt(&what), access_mode::read, {}, {}};
   plan of = plan_of_wait(dep, "get");
   lock held(mutex_);
-  check_live(held, "get");
+  check_takes_work(held, "get");
   check_not_recorded("get");
   const completion_set before = before_content(held, of);
   pending_notice fresh;

@@ -21,6 +21,7 @@ using std::chrono::milliseconds;
 using clock = std::chrono::steady_clock;
 
 thread_local bool t_is_notifier = false;
+thread_local const context* t_told_for = nullptr;
 
 std::exception_ptr made(errc code, const std::string& text) {
   return std::make_exception_ptr(error(code, text));
@@ -104,12 +105,14 @@ class notifier {
   void tell(pending_notice& ended, std::exception_ptr broken) noexcept {
     const bool lost = broken != nullptr;
     notice_outcome how = ended.in->settle(ended, std::move(broken));
+    t_told_for = ended.in.get();
     ended.told->ended(how);
     // What it holds may still be in use where the end is not known.
     if (lost) {
       [[maybe_unused]] const auto* const left = ended.told.release();
     }
     ended.told.reset();
+    t_told_for = nullptr;
     if (ended.what != nullptr) ended.what->drop_reference();
     ended.in->count_notice_told();
     ended.in.reset();
@@ -155,6 +158,9 @@ void add_notice(pending_notice&& next) {
 }
 bool is_notifier_thread() noexcept {
   return t_is_notifier;
+}
+bool is_told_for(const context& of) noexcept {
+  return t_told_for == &of;
 }
 void hurry_notices() noexcept {
   the_notifier().hurry();

@@ -40,6 +40,8 @@ void start_notifier();
 void add_notice(pending_notice&& next);
 /// Whether the caller is the thread that tells, in a listener.
 [[nodiscard]] bool is_notifier_thread() noexcept;
+/// Whether the caller is in a listener of a notice of that context.
+[[nodiscard]] bool is_told_for(const context& of) noexcept;
 /// After `base::mark_shut_down`: those left are told so.
 void hurry_notices() noexcept;
 /// Whether none is left.

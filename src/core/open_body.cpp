@@ -46,10 +46,10 @@ void context::wait_for_open_tasks(lock& held, const plan& of) {
   }
 }
 
-// Until one of the open tasks that there are has ended. `text` is the message if that will never
-// be.
-void context::await_open_change(lock& held, const std::vector<std::thread::id>& threads,
-                                const std::string& text, const char* call) {
+// Until one of the open tasks that there are has ended, or a thread does not finalize any more.
+// `text` is the message if that will never be.
+void context::await_change(lock& held, const std::vector<std::thread::id>& threads,
+                           const std::string& text, const char* call) {
   const std::uint64_t seen = open_generation_;
   held.unlock();
   // The caller may go on after an exception, with the lock.
@@ -73,6 +73,11 @@ void context::await_open_change(lock& held, const std::vector<std::thread::id>& 
     throw;
   }
   held.lock();
+}
+
+void context::await_open_change(lock& held, const std::vector<std::thread::id>& threads,
+                                const std::string& text, const char* call) {
+  await_change(held, threads, text, call);
   check_live(held, call);
 }
 
@@ -121,9 +126,13 @@ void context::remove_open(const lock& held, open_body& body) noexcept {
 }
 
 void context::forget_open(const lock& held, open_body& body) noexcept {
-  (void)held;
   open_.remove(body);
   if (body.is_in_body()) --open_in_bodies_;
+  note_open_change(held);
+}
+
+void context::note_open_change(const lock& held) noexcept {
+  (void)held;
   // Nobody else changes it meanwhile.
   open_generation_.store(open_generation_.load(std::memory_order_relaxed) + 1,
                          std::memory_order_release);

@@ -14,7 +14,8 @@ namespace millstream::core {
 /// it is open, and read under the context's lock. The plan outlives it.
 class open_body {
  public:
-  explicit open_body(const plan& of) noexcept : of_(of) {}
+  /// `at_once`: the engine calls it itself and waits for it, so that it ends without the user.
+  explicit open_body(const plan& of, bool at_once = false) noexcept : of_(of), at_once_(at_once) {}
   open_body(const open_body&) = delete;
   open_body& operator=(const open_body&) = delete;
 
@@ -27,6 +28,7 @@ class open_body {
   [[nodiscard]] const plan& started() const noexcept { return of_; }
   [[nodiscard]] std::thread::id thread() const noexcept { return thread_; }
   [[nodiscard]] bool is_in_body() const noexcept { return in_body_; }
+  [[nodiscard]] bool is_at_once() const noexcept { return at_once_; }
   /// Whether one of the two has to come after the other.
   [[nodiscard]] bool conflicts_with(const access& wanted) const noexcept {
     return std::any_of(of_.accesses.begin(), of_.accesses.end(), [&](const access& each) {
@@ -42,6 +44,7 @@ class open_body {
   const plan& of_;
   std::thread::id thread_;
   bool in_body_ = false;
+  const bool at_once_;
   // Changed under the context's lock.
   open_body* next_ = nullptr;
   open_body* previous_ = nullptr;

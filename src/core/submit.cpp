@@ -63,7 +63,7 @@ void context::run_at_once(lock& held, plan& of, body_ptr& work) {
   base::small_vector<void*, 8> pointers;
   for (const std::uint16_t index : of.access_of_dep)
     pointers.push_back(of.accesses[index].address);
-  open_body body(of);
+  open_body body(of, /*at_once=*/true);
   begin(held, body);
   const std::uint64_t queue = lanes_.queue_number(of.lane);
   if (trace_listener* told = listener()) told->began(of.id, base::now_ns());

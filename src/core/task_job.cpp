@@ -92,11 +92,11 @@ void task_job::run() noexcept {
   if (!base::is_shut_down()) {
     const job_scope running(in_.get(), in_->position_of(end_), this);
     execute();
+    // What a body holds is the user's, and its destruction belongs to the task.
+    if (!kept_) work_.reset();
   }
   if (!kept_) {
-    // Before the end is seen: what a body holds is the user's, and its destruction belongs to the
-    // task.
-    work_.reset();
+    work_.reset();  // where it did not run; before the end is seen
     finished_.store(end_.sequence, std::memory_order_release);
     dispose();
   }

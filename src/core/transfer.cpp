@@ -408,7 +408,7 @@ completion_set context::before_content(lock& held, plan& of) {
 
 // If another thread wrote meanwhile, that is the content now.
 void context::await_content(lock& held, plan& of) {
-  check_live(held, "wait");
+  check_takes_work(held, "wait");
   const data& what = *of.accesses[0].what;
   for (;;) {
     wait_on_host(held, before_content(held, of), self_wait);
@@ -531,7 +531,7 @@ std::uint64_t context::fence() {
   check_process();
   std::vector<std::shared_ptr<void>> dropped;
   lock held(mutex_);
-  check_live(held, "fence");
+  check_takes_work(held, "fence");
   close_stage(held, "fence");
   collect_retired(dropped);
   if (lanes_.has_caller()) {
