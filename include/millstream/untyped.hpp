@@ -473,14 +473,14 @@ class MILLSTREAM_API untyped_context {
   /// task open that writes, and throws error(usage) if this thread has, error(not_written).
   [[nodiscard]] notice_ticket fetch(const untyped_data& data, void* to,
                                     std::unique_ptr<notice> told);
-  /// Blocks until all tasks and host functions ended and all notices were told, those of meanwhile
-  /// included; writes back; lets go of the data. The second call does nothing. Does not look at
-  /// failures. On a caller's stream it does not block: all that is queued there instead, and the
+  /// Blocks until all tasks and host functions ended and all notices were told, with what they add
+  /// meanwhile; writes back; lets go of the data. Other threads can add nothing from its begin on:
+  /// error(usage), as after it. A second call waits for the first, then does nothing. Does not look
+  /// at failures. On a caller's stream it does not block: all is queued there instead, and the
   /// user's buffers and `with` are held until the context is dropped and the stream has passed, or,
-  /// if it is captured, as long as what is captured may run. Throws
-  /// error(usage) while a task is open, but for one that a body has open (a caller's stream: that
-  /// too), and error(deadlock) from inside a body of this context, or a listener where notices are
-  /// left, before anything changed.
+  /// if it is captured, as long as what is captured may run. Throws error(usage) while a task is
+  /// open, but for those that a body has open (a caller's stream: them too), error(deadlock) inside
+  /// a body of this context, or a listener where notices are left, before anything changed.
   void finish(std::shared_ptr<void> with = {});
   /// Blocks until what was submitted so far, and what that submits, has ended. Throws
   /// error(deadlock) from inside a body of this context.

@@ -13,6 +13,7 @@
 #include "direct.hpp"
 #include "errors.hpp"
 #include "future.hpp"
+#include "kept_buffer.hpp"
 #include "source.hpp"
 
 namespace millstream::python {
@@ -144,8 +145,13 @@ nb::object element_of(nb::handle value, const nb::object& dtype) {
 }  // namespace
 
 // In a forked child the engine of the parent is out of reach, so the handle leaks.
+void py_data::let_go() noexcept {
+  untyped_data gone = std::move(data);
+  if (gone && !state->is_of_this_process()) static_cast<void>(new untyped_data(std::move(gone)));
+}
+
 py_data::~py_data() {
-  if (data && !state->is_of_this_process()) static_cast<void>(new untyped_data(std::move(data)));
+  if (data) let_go();
 }
 
 std::string name_of(const untyped_data& data) {
@@ -282,6 +288,27 @@ py_data construct(nb::handle context, nb::handle buffer, nb::handle place, nb::h
   return register_buffer(in->state, {buffer, place, name, nb::none(), nb::bool_(false)});
 }
 
+// The array that is kept for the datum may lead to this object.
+int traverse(PyObject* self, visitproc visit, void* arg) noexcept {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  const nb::handle buffer = buffer_kept_by(nb::inst_ptr<py_data>(self)->data);
+  Py_VISIT(buffer.ptr());
+  return 0;
+}
+
+// As the last handle that is dropped: writes back if that is due, and never waits.
+int clear(PyObject* self) noexcept {
+  if (nb::inst_ready(self)) nb::inst_ptr<py_data>(self)->let_go();
+  return 0;
+}
+
+const std::array<PyType_Slot, 3> collector_slots{{
+    {Py_tp_traverse, reinterpret_cast<void*>(&traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(&clear)},
+    {0, nullptr},
+}};
+
 }  // namespace
 
 void bind_data(nb::module_& core) {
@@ -292,6 +319,7 @@ void bind_data(nb::module_& core) {
                    "None"),
            "What `context.logical_data_full` does to its data, for data that is there.");
   nb::class_<py_data>(core, "logical_data", nb::pooled(), nb::is_weak_referenceable(),
+                      nb::type_slots(collector_slots.data()),
                       "A value that may have copies in several memories. Contexts make it; "
                       "dropping the last handle queues the write-back to a registered buffer and "
                       "never waits.")

@@ -21,6 +21,9 @@ struct py_data {
   py_data& operator=(py_data&&) noexcept = default;
   ~py_data();
 
+  /// Drops the handle.
+  void let_go() noexcept;
+
   std::shared_ptr<context_state> state;
   untyped_data data;
   layout_ptr what;  ///< null for a token

@@ -14,12 +14,13 @@
 namespace millstream::python {
 namespace {
 
-// Places in NumPy's table of functions and flags of arrays: part of its binary interface, the same
-// in versions 1 and 2.
+// Places in NumPy's table of functions, fields and flags of arrays: part of its binary interface,
+// the same in versions 1 and 2.
 constexpr std::size_t array_type_slot = 2;
 constexpr std::size_t new_from_descr_slot = 94;
 constexpr std::size_t set_base_object_slot = 282;
 constexpr int c_contiguous = 0x0001;
+constexpr int owns_data = 0x0004;
 constexpr int aligned = 0x0100;
 constexpr int writeable = 0x0400;
 
@@ -29,6 +30,18 @@ struct numpy_table {
                               const Py_ssize_t* strides, void* data, int flags,
                               PyObject* prototype) = nullptr;
   int (*set_base_object)(PyObject*, PyObject* base) = nullptr;
+};
+
+// The beginning of each array.
+struct array_fields {
+  PyObject head;
+  char* data;
+  int rank;
+  Py_ssize_t* dims;
+  Py_ssize_t* strides;
+  PyObject* base;
+  PyObject* dtype;
+  int flags;
 };
 
 nb::object import_multiarray() {
@@ -303,6 +316,15 @@ nb::object new_array(const layout& what) {
 
 bool is_array(nb::handle what) {
   return PyObject_TypeCheck(what.ptr(), numpy().array_type) != 0;
+}
+
+bool has_memory_of_numpy(nb::handle array) {
+  while (array.is_valid() && is_array(array)) {
+    const auto& fields = *reinterpret_cast<const array_fields*>(array.ptr());
+    if ((fields.flags & owns_data) != 0) return true;
+    array = fields.base;
+  }
+  return false;
 }
 
 void* address_of(nb::handle array) {

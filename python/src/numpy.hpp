@@ -58,6 +58,9 @@ void check_rank(std::size_t rank);
 /// A new array without content; null where the process has no memory for it.
 [[nodiscard]] nb::object new_array(const layout& what);
 [[nodiscard]] bool is_array(nb::handle what);
+/// Whether the memory of an array is NumPy's own, and so the host's, and there as long as the array
+/// is. Whose memory a view of something else shows, NumPy does not know.
+[[nodiscard]] bool has_memory_of_numpy(nb::handle array);
 /// Address of the element with all indices 0.
 [[nodiscard]] void* address_of(nb::handle array);
 

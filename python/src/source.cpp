@@ -8,6 +8,7 @@
 #include "cuda_array.hpp"
 #include "dlpack.hpp"
 #include "errors.hpp"
+#include "kept_buffer.hpp"
 #include "layout.hpp"
 #include "view.hpp"
 
@@ -146,7 +147,7 @@ source from_cuda_array(nb::handle buffer, const machine& on, packing how) {
     found.producer = view->lent->queue;
     found.readonly = view->readonly;
   }
-  found.owner = std::make_shared<py_ref>(nb::borrow(buffer));
+  found.owner = keep_buffer(nb::borrow(buffer));
   return found;
 }
 
@@ -230,14 +231,6 @@ void refuse_mask(nb::handle array) {
               "as data of its own");
 }
 
-// Then it is the host's. Whose memory a view of something else shows, NumPy does not know.
-bool is_of_numpy(nb::handle array) {
-  nb::object owner = nb::borrow(array);
-  while (is_array(owner) && is_of_other_memory(owner))
-    owner = owner.attr("base");
-  return is_array(owner);
-}
-
 source from_array(nb::object array, const machine& on, packing how) {
   refuse_mask(array);
   source found;
@@ -246,10 +239,10 @@ source from_array(nb::object array, const machine& on, packing how) {
   found.readonly = !nb::cast<bool>(array.attr("flags").attr("writeable"));
   found.block = address_of(array);
   if (on.has_host_memory()) found.home = on.home_of(found.block);
-  if (on.runs_kernels() && !is_of_numpy(array)) {
+  if (on.runs_kernels() && !has_memory_of_numpy(array)) {
     refuse_memory_of_device(found.block, array, on);
   }
-  found.owner = std::make_shared<py_ref>(std::move(array));
+  found.owner = keep_array(std::move(array));
   return found;
 }
 

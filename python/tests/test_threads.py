@@ -335,11 +335,13 @@ def test_host_functions_submit_while_other_threads_may_not(any_ctx, gate):
         with any_ctx.task(HOST, any_ctx.token().rw()):
             ran.append("task")
 
+    def submit_for_ever():
+        while True:
+            any_ctx.host_launch(fn=int)
+
     def refused():
-        with pytest.raises(stf.UsageError, match="is being finalized now"):
-            while True:
-                any_ctx.host_launch(fn=int)
         for call in (
+            submit_for_ever,
             any_ctx.token,
             any_ctx.done,
             any_ctx.fence,

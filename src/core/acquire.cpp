@@ -57,6 +57,7 @@ void context::refuse_content(const plan& of, const data& what) {
 void context::check_contents(plan& of) {
   for (access& each : of.accesses) {
     each.version = each.what->version;
+    each.what->at_rest.store(false, std::memory_order_relaxed);
     if (!has_content(each)) refuse_content(of, *each.what);
   }
 }
@@ -109,6 +110,7 @@ void context::collect(const access& of, completion_set& before) const {
   for (access& each : of.accesses) {
     data& what = *each.what;
     each.version = what.version;
+    what.at_rest.store(false, std::memory_order_relaxed);
     if (!has_content(each)) refuse_content(of, what);
     const instance* at = nullptr;
     if (has_bytes(what)) {

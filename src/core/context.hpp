@@ -110,6 +110,8 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   void abandon() noexcept;
   /// The last handle of a datum is gone.
   void let_go(data& what) noexcept;
+  /// See is_buffer_at_rest.
+  [[nodiscard]] bool is_at_rest(data& what) noexcept;
   /// A datum's object dies.
   void forget(data& what) noexcept;
   /// Blocks until the lane's tail of now has ended.
@@ -493,12 +495,12 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   bool has_sharing_ = false;  // data with bytes in common were registered
   bool has_owners_ = false;   // data with owners of their buffers were registered
   bool has_locked_pages_ = false;
-  bool closing_ = false;  // a thread finalizes it
+  bool closing_ = false;                 // a thread finalizes it
   std::atomic<bool> any_failed_{false};  // whether `failures_` ever had one
   std::uint64_t last_task_ = 0;
   std::uint64_t task_count_ = 0;
   open_list open_;
-  std::size_t open_in_bodies_ = 0;                 // of these
+  std::size_t open_in_bodies_ = 0;  // of these
   // With each end of an open task or of `finish`. Changed under the mutex.
   std::atomic<std::uint64_t> open_generation_{0};
 

@@ -98,6 +98,9 @@ class data {
   bool let_go = false;            // the last handle is gone, or the context was finished
   bool pages_asked = false;       // whether page-locking the buffer was tried: see pages.cpp
   place_index home = host_place;  // of registered data: where the buffer is; fixed at creation
+  // Whether its buffer was found to be at rest since its last use: see last_user.cpp. Changed under
+  // the lock, read without.
+  std::atomic<bool> at_rest{false};
 
   // Order.
   bool written = false;
@@ -155,6 +158,11 @@ class data {
   }
   [[nodiscard]] bool has_handles() const noexcept {
     return handles_.load(std::memory_order_relaxed) > 0;
+  }
+  /// Whether that is the only thing that keeps it.
+  [[nodiscard]] bool has_one_handle_only() const noexcept {
+    return handles_.load(std::memory_order_acquire) == 1 &&
+           references_.load(std::memory_order_acquire) == 1;
   }
   [[nodiscard]] bool drop_handle() noexcept {
     return handles_.fetch_sub(1, std::memory_order_acq_rel) == 1;

@@ -147,6 +147,7 @@ data* context::register_data(const registration& what) {
   if (data* same = what.bytes > 0 ? ranges_.find_same(area, readonly) : nullptr) {
     if (what.producer) order_behind(*same, *what.producer);
     same->add_handle_again();
+    same->at_rest.store(false, std::memory_order_relaxed);
     if (same->symbol.empty()) same->symbol = what.symbol;
     return same;
   }

@@ -45,8 +45,7 @@ void context::lock_pages(lock& held, data& what) {
   held.lock();
   if (!is_locked) return;  // the copies go through staging
   has_locked_pages_ = true;
-  std::shared_ptr<void> unlocks(block, [on = options_.on.state(), owner = std::move(owner)](
-                                           void* locked) { unlock_later(on, locked, owner); });
+  std::shared_ptr<void> unlocks(block, page_unlocker{options_.on.state(), std::move(owner)});
   if (!what.let_go) what.keep_alive = std::move(unlocks);
 }
 

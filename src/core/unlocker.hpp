@@ -16,6 +16,13 @@ class machine;
 /// good.
 void unlock_later(std::shared_ptr<machine> on, void* block, std::shared_ptr<void> owner) noexcept;
 
+/// What keeps a page-locked buffer has this deleter, which unlocks it and then lets the owner go.
+struct page_unlocker {
+  std::shared_ptr<machine> on;
+  std::shared_ptr<void> owner;
+  void operator()(void* locked) const noexcept { unlock_later(on, locked, owner); }
+};
+
 /// How many buffers were handed over so far in the process.
 [[nodiscard]] std::uint64_t unlocks_wanted() noexcept;
 /// Blocks until that many have been unlocked and their owners are gone (true), or the limit is

@@ -71,8 +71,8 @@ class Closing : public testing::TestWithParam<bool> {
     std::string text;
     errc answer = errc::ok;
     for (int i = 0; answer == errc::ok; ++i) {
-      answer = thrown(
-          [&] { submit_one(i % 2 == 0 ? exec_place::device(0) : exec_place::host()); }, &text);
+      answer = thrown([&] { submit_one(i % 2 == 0 ? exec_place::device(0) : exec_place::host()); },
+                      &text);
     }
     EXPECT_EQ(answer, errc::usage);
     EXPECT_EQ(text, std::string("task") + refused_text);
@@ -194,9 +194,8 @@ TEST_P(Closing, ListenersGoOn) {
   (void)on_.notify(std::make_unique<then_notice>([&] {
     closing.pass();
     EXPECT_EQ(thrown([&] { submit_one(exec_place::host()); }), errc::ok);
-    (void)on_.notify(std::make_unique<then_notice>([&] {
-      EXPECT_EQ(thrown([&] { submit_one(exec_place::host()); }), errc::ok);
-    }));
+    (void)on_.notify(std::make_unique<then_notice>(
+        [&] { EXPECT_EQ(thrown([&] { submit_one(exec_place::host()); }), errc::ok); }));
   }));
   finalize_with([&] { closing.open(); });
 }

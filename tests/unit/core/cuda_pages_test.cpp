@@ -6,6 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include <millstream/hooks.hpp>
+
 #include "tests/unit/core/engine.hpp"
 #include "tests/unit/fake_cuda/driver.hpp"
 
@@ -57,6 +59,26 @@ TEST_F(CudaPages, ALargeBufferIsLockedOnceAndUnlockedBeforeItsOwnerGoes) {
   EXPECT_TRUE(gone);  // when finish has returned
   EXPECT_EQ(locked(), 1U);
   EXPECT_EQ(unlocked(), 1U);
+}
+
+TEST_F(CudaPages, TheOwnerOfALockedBufferIsKnown) {
+  std::vector<std::byte> buffer(std::size_t{4} << 20U);
+  untyped_context ctx = open("cuda", 0);
+  registration what;
+  what.block = buffer.data();
+  what.bytes = buffer.size();
+  what.owner = std::make_shared<int>(0);
+  const void* const owner = what.owner.get();
+  const untyped_data data = ctx.register_data(what);
+  what.owner.reset();
+  run(ctx, exec_place::device(0), {data.read()}, nothing);
+  EXPECT_EQ(locked(), 1U);
+  const std::shared_ptr<void>* const found = owner_kept_by(data);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->get(), owner);
+  const std::shared_ptr<void> other = *found;
+  EXPECT_EQ(owner_kept_by(data), nullptr);
+  ctx.finish();
 }
 
 TEST_F(CudaPages, ASmallBufferIsNotLocked) {
