@@ -689,7 +689,7 @@ class context:
 
     def finalize(self) -> None:
         """
-        Blocks until all work has ended, writes back to the registered buffers, lets go of the data; then raises what tasks raised and nobody has seen yet: one as itself, several as an ExceptionGroup. A second call does nothing. On a caller's stream it queues all that there instead and returns at once: wait for the stream before you look at the buffers, and ask `check_errors` (what is never asked for becomes a TaskFailedWarning). UsageError while a task is open, DeadlockError inside a body of this context.
+        Blocks until all work has ended, writes back to the registered buffers, lets go of the data; then raises what tasks raised and nobody has seen yet: one as itself, several as an ExceptionGroup. A second call does nothing, and one of another thread at the same time waits for the first. From its begin on, only this thread, submitted functions and callbacks of futures can submit to the context or ask it for anything; others get the UsageError of a finalized one. On a caller's stream it queues all that there instead and returns at once: wait for the stream before you look at the buffers, and ask `check_errors` (what is never asked for becomes a TaskFailedWarning). UsageError while a task is open, DeadlockError inside a body of this context.
         """
 
     def cuda_kernel(self, *args: dep | exec_place | object, symbol: str | None = None) -> millstream.cuda_kernel:
