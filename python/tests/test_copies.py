@@ -112,7 +112,7 @@ def test_a_copy_of_an_access_names_the_same_datum(ctx, mode):
     assert same.ld is data
     assert copy.copy(stf.dep(data, mode)).dplace is None
     for way in WAYS.keys() - {"copy"} - {each for each in WAYS if each.startswith("reduce")}:
-        with pytest.raises(TypeError, match="cannot pickle 'logical_data'"):
+        with pytest.raises(TypeError, match=r"cannot pickle '.*logical_data'"):
             WAYS[way](access)
 
 
