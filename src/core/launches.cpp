@@ -254,6 +254,16 @@ void open_task::launch(kernel_launch&& what) {
 }
 
 void open_task::end_described() {
+  phase_ = phase::ending;
+  try {
+    end_described_once();
+  } catch (...) {
+    if (phase_ == phase::ending) phase_ = phase::open;
+    throw;
+  }
+}
+
+void open_task::end_described_once() {
   // Destroyed without the lock.
   const std::unique_ptr<launch_list> mine = std::move(launches_);
   body_ptr calls;

@@ -44,12 +44,12 @@ void open_task::check_open(const char* what) const {
   if (std::string_view(what) == "end") {
     throw error(
         errc::usage,
-        base::cat(name(), phase_ == phase::setup ? " is not started yet; call start() before end()"
-                                                 : " has ended already; call end() once"));
+        base::cat(name(), phase_ < phase::open ? " is not started yet; call start() before end()"
+                                               : " has ended already; call end() once"));
   }
   throw error(
       errc::usage,
-      base::cat(name(), phase_ == phase::setup ? " is not started yet; call " : " has ended; call ",
+      base::cat(name(), phase_ < phase::open ? " is not started yet; call " : " has ended; call ",
                 what, " between start() and end()"));
 }
 
@@ -85,9 +85,25 @@ bool open_task::runs_in_caller() const noexcept {
          (plan_.exec == host_place && in_->on().has(backend::capability::values));
 }
 
+// What ends early, with an exception, leaves the task as it was or to be ended.
+class open_task::attempt {
+ public:
+  explicit attempt(open_task& task) noexcept : task_(task) { task_.phase_ = phase::starting; }
+  ~attempt() {
+    if (task_.phase_ == phase::starting) task_.phase_ = phase::setup;
+    if (task_.phase_ == phase::entering) task_.phase_ = phase::open;
+  }
+  attempt(const attempt&) = delete;
+  attempt& operator=(const attempt&) = delete;
+
+ private:
+  open_task& task_;
+};
+
 void open_task::start() {
   check_setup("start");
   check_process();
+  const attempt now(*this);
   make_plan(*in_, spec(), plan_);
   if (is_described()) check_described();
   in_caller_ = runs_in_caller();
@@ -130,6 +146,7 @@ failed_task* open_task::await_inputs(context::lock& held, const completion_set& 
   }
   failed_task* const spoiled = in_->poisoned_input(plan_);
   if (spoiled == nullptr) {
+    phase_ = phase::open;
     note_begin();
     return nullptr;
   }
@@ -142,7 +159,7 @@ failed_task* open_task::await_inputs(context::lock& held, const completion_set& 
 
 void open_task::begin(const context::lock& held) {
   in_->begin(held, body_);
-  phase_ = phase::open;
+  phase_ = phase::entering;
 }
 
 void open_task::give_up(const context::lock& held, outcome how) noexcept {

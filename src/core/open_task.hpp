@@ -21,6 +21,7 @@
 namespace millstream::core {
 
 /// State behind untyped_task. Used by one thread at a time; other threads see its `open_body`.
+/// While that thread waits in `start` or `end`, another one may come, and is refused.
 class open_task {
  public:
   explicit open_task(std::shared_ptr<context> in, source_site site);
@@ -57,7 +58,10 @@ class open_task {
   [[nodiscard]] std::string full_name() const { return plan_.full_name(); }
 
  private:
-  enum class phase : std::uint8_t { setup, open, ended };
+  // It is `starting` until it counts as open to others, then `entering` while it waits for its
+  // data.
+  enum class phase : std::uint8_t { setup, starting, entering, open, ending, ended };
+  class attempt;  // to start it
   [[nodiscard]] bool runs_in_caller() const noexcept;
   /// Its work is described to us, not issued by a body.
   [[nodiscard]] bool is_described() const noexcept { return kind_ == task_kind::cuda_kernel; }
@@ -79,6 +83,7 @@ class open_task {
   void check_described() const;
   [[nodiscard]] bool launches_kernels() const noexcept;
   void end_described();
+  void end_described_once();
   [[nodiscard]] std::exception_ptr issue(context::lock& held, launch_list* launches);
   [[nodiscard]] std::exception_ptr queue_calls(context::lock& held, body_ptr& calls);
 

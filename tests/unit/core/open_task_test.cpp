@@ -8,9 +8,12 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include <millstream/hooks.hpp>
 
 #include "tests/unit/core/engine.hpp"
 
@@ -61,6 +64,60 @@ TEST_F(OpenTasks, ConflictingStartOfAnotherThreadWaitsForTheEnd) {
   });
   about_to_start.get_future().wait();
   *static_cast<int*>(mine.pointer(0)) += 4;
+  mine.end();
+  other.join();
+  EXPECT_EQ(content<int>(on_, x_), 50);
+  on_.finalize();
+}
+
+// What another thread that has the same task may do while its owner waits: a binding lets it in.
+untyped_task* waiting = nullptr;
+std::promise<void>* may_end = nullptr;
+int refused_calls = 0;
+
+template <class Call>
+void expect_refusal(Call&& call) {
+  try {
+    call();
+  } catch (const error& known) {
+    if (known.code() == errc::usage) ++refused_calls;
+  }
+}
+
+void* look_at_waiting() noexcept {
+  untyped_task* const task = std::exchange(waiting, nullptr);
+  if (task == nullptr) return nullptr;
+  EXPECT_FALSE(task->is_open());
+  EXPECT_FALSE(task->is_ended());
+  expect_refusal([&] { task->start(); });
+  expect_refusal([&] { task->end(); });
+  expect_refusal([&] { task->set_symbol("other"); });
+  expect_refusal([&] { static_cast<void>(task->pointer(0)); });
+  task->fail(nullptr);
+  may_end->set_value();
+  return nullptr;
+}
+
+TEST_F(OpenTasks, OneThatWaitsForItsDataRefusesOthers) {
+  std::promise<void> opened;
+  std::promise<void> end;
+  may_end = &end;
+  std::thread other([&] {
+    untyped_task theirs(on_);
+    open_on(theirs, "theirs", {x_.rw()});
+    opened.set_value();
+    end.get_future().wait();
+    *static_cast<int*>(theirs.pointer(0)) += 4;
+    theirs.end();
+  });
+  opened.get_future().wait();
+  untyped_task mine(on_);
+  waiting = &mine;
+  set_blocking_hooks({&look_at_waiting, nullptr, nullptr});
+  open_on(mine, "mine", {x_.rw()});
+  set_blocking_hooks({});
+  EXPECT_EQ(refused_calls, 4);
+  *static_cast<int*>(mine.pointer(0)) *= 10;
   mine.end();
   other.join();
   EXPECT_EQ(content<int>(on_, x_), 50);
