@@ -13,6 +13,7 @@
 #include "caller.hpp"
 #include "convert.hpp"
 #include "data.hpp"
+#include "locks.hpp"
 #include "torch_block.hpp"
 #include "view.hpp"
 
@@ -30,7 +31,8 @@ struct body_dep {
   data_place place;
 };
 
-// What `current_task()` gives: valid while its body runs.
+// What `current_task()` gives: valid while its body runs. Other threads may use it, too, if the
+// body shows it to them.
 struct running_task {
   argument_list arguments;
   std::string symbol;
@@ -38,10 +40,12 @@ struct running_task {
   int device = -1;                  // -1 = the host
   exec_place place;
   bool over = false;
+  [[no_unique_address]] call_lock lock;
 
   void check_open() const {
     if (over) throw error(errc::usage, "this task has ended; use current_task() inside its body");
   }
+  friend call_lock& lock_of(running_task& task) noexcept { return task.lock; }
 };
 
 thread_local std::shared_ptr<running_task> t_running;
@@ -84,7 +88,9 @@ class python_body final : public body {
 
  private:
   [[nodiscard]] std::shared_ptr<running_task> make_running(const body_call& call) const;
+  void run_as(const std::shared_ptr<running_task>& task);
   void call_function(running_task& task);
+  void close(const std::shared_ptr<running_task>& task) const;
   nb::object call_with(running_task& task, std::vector<PyObject*> values) const;
   void warn_of_kept(argument_list& given) const;
   [[nodiscard]] std::string task_name() const {
@@ -119,17 +125,13 @@ void python_body::run(const body_call& call) {
   {
     const std::shared_ptr<running_task> task = make_running(call);
     try {
-      const running_scope scope(task);
-      call_function(*task);
-      task->scope->finish();
+      run_as(task);
     } catch (nb::python_error& raised) {
       failed.emplace(nb::borrow(raised.value()));
       failed->shared()->list = list_;
       state_->keep(*failed);
     }
-    task->over = true;
-    task->scope.reset();
-    task->arguments.close(site_, [this] { return task_name(); }, [this] { return names_; });
+    close(task);
   }
   if (failed || !is_captured(call)) {
     if (!is_kept_) release();
@@ -137,6 +139,28 @@ void python_body::run(const body_call& call) {
     deps_.clear();
   }
   if (failed) throw *failed;
+}
+
+void python_body::run_as(const std::shared_ptr<running_task>& task) {
+  const running_scope scope(task);
+  call_function(*task);
+  const call_guard held(task->lock);
+  if (state_->check) warn_of_kept(task->arguments);
+  task->scope->finish();
+}
+
+void python_body::close(const std::shared_ptr<running_task>& task) const {
+  const auto name = [this] { return task_name(); };
+  const auto names = [this] { return names_; };
+  const call_guard held(task->lock);
+  task->over = true;
+  task->scope.reset();
+  if (task.use_count() == 1) {
+    task->arguments.close(site_, name, names);
+  } else {
+    // Somebody has the task, and another thread may be inside of a call of it.
+    task->arguments.end_lease(site_, name, names);
+  }
 }
 
 std::shared_ptr<running_task> python_body::make_running(const body_call& call) const {
@@ -153,9 +177,14 @@ std::shared_ptr<running_task> python_body::make_running(const body_call& call) c
                        {},
                        {}});
   }
-  return std::make_shared<running_task>(running_task{
-      argument_list(std::move(entries), state_, call.queue), symbol_, body_scope(*state_, call),
-      call.device, call.device < 0 ? exec_place::host() : exec_place::device(call.device)});
+  return std::make_shared<running_task>(
+      running_task{argument_list(std::move(entries), state_, call.queue),
+                   symbol_,
+                   body_scope(*state_, call),
+                   call.device,
+                   call.device < 0 ? exec_place::host() : exec_place::device(call.device),
+                   false,
+                   {}});
 }
 
 void python_body::call_function(running_task& task) {
@@ -168,7 +197,6 @@ void python_body::call_function(running_task& task) {
   for (const nb::handle each : extra)
     values.push_back(each.ptr());
   static_cast<void>(call_with(task, std::move(values)));
-  if (state_->check) warn_of_kept(task.arguments);
 }
 
 // Of those that keep a current stream. Nothing but looks into sys.modules.
@@ -244,6 +272,7 @@ nb::object current_task() {
 template <class Get>
 auto while_running(Get get) {
   return [get](running_task& self) {
+    const call_guard held(self.lock);
     self.check_open();
     return get(self);
   };
@@ -273,6 +302,7 @@ void bind_running_task(nb::module_& core) {
       .def(
           "get_arg",
           [](running_task& self, nb::handle index) {
+            const call_guard held(self.lock);
             self.check_open();
             return self.arguments.address(to_index(index, "index"));
           },
@@ -282,6 +312,7 @@ void bind_running_task(nb::module_& core) {
       .def(
           "get_arg_cai",
           [](running_task& self, nb::handle index) {
+            const call_guard held(self.lock);
             self.check_open();
             return self.arguments.view(to_index(index, "index"));
           },
@@ -292,6 +323,7 @@ void bind_running_task(nb::module_& core) {
       .def(
           "_described",
           [](running_task& self, nb::handle maker) {
+            const call_guard held(self.lock);
             self.check_open();
             return self.arguments.described(maker);
           },
@@ -305,12 +337,14 @@ void bind_running_task(nb::module_& core) {
       .def(
           "__getitem__",
           [](running_task& self, nb::handle key) {
+            const call_guard held(self.lock);
             self.check_open();
             return self.arguments.item(argument_list::to_key(key));
           },
           "key"_a, nb::sig("def __getitem__(self, key: int | logical_data) -> typing.Any"),
           "Array of a dependency, by position (tokens counted) or by datum.")
-      .def("__repr__", [](const running_task& self) {
+      .def("__repr__", [](running_task& self) {
+        const call_guard held(self.lock);
         return "running_task(" + (self.symbol.empty() ? "" : "'" + self.symbol + "', ") +
                (self.over ? "ended)" : "running)");
       });

@@ -2,42 +2,53 @@
 #include "caller.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
-#include "interpreter.hpp"
+#include "locks.hpp"
 
 namespace millstream::python {
 namespace {
 
-// The line of one instruction, or that it is one of ours.
-struct line_entry {
-  PyObject* code = nullptr;  // a reference, so that the address is not used again
-  int instruction = 0;
+// What is known of one instruction: its line, and whether that is one of ours.
+struct line_facts {
   source_site site;
   bool ours = false;
 };
+struct line_entry {
+  PyObject* code = nullptr;  // a reference, so that the address is not used again
+  int instruction = 0;
+  line_facts facts;
+};
+struct line_slot {
+  line_entry entry;
+  [[no_unique_address]] short_lock lock;
+};
 constexpr std::size_t table_size = 512;
 
-// Guarded by the interpreter lock, as everything here; never destroyed.
-std::array<line_entry, table_size> g_lines;
+// Never destroyed.
+std::array<line_slot, table_size> g_lines;
 
 // `source_site::file` must live as long as the process.
 const char* intern(std::string_view name) {
   static auto& names = *new std::unordered_set<std::string>;
+  static constinit short_lock lock;
+  const short_guard held(lock);
   return names.emplace(name).first->c_str();
 }
 
 std::string_view package_folder() {
-  static constinit const char* folder = nullptr;
+  static constinit std::atomic<const char*> folder{nullptr};
   if (folder == nullptr) {
     const nb::object file = nb::module_::import_("millstream").attr("__file__");
     const std::string_view path = nb::cast<nb::str>(file).c_str();
     folder = intern(path.substr(0, path.rfind('/') + 1));
   }
-  return folder;
+  return folder.load();
 }
 
 #if defined(Py_LIMITED_API) || PY_VERSION_HEX < 0x030B0000
@@ -85,28 +96,42 @@ PyFrameObject* caller_of(PyFrameObject* frame) {
 #endif
 }
 
-void fill(line_entry& entry, PyFrameObject* frame, PyObject* code, int instruction) {
+line_facts look_at(PyFrameObject* frame, PyObject* code) {
   const nb::object file = nb::handle(code).attr("co_filename");
   const std::string_view name = nb::cast<nb::str>(file).c_str();
-  const bool ours = name.starts_with(package_folder());
   const int line = PyFrame_GetLineNumber(frame);
-  const source_site site(intern(name), static_cast<std::uint32_t>(line < 0 ? 0 : line));
-  Py_XDECREF(entry.code);
-  entry = {Py_NewRef(code), instruction, site, ours};
+  return {source_site(intern(name), static_cast<std::uint32_t>(line < 0 ? 0 : line)),
+          name.starts_with(package_folder())};
 }
 
-const line_entry& line_of(PyFrameObject* frame) {
+[[gnu::noinline]] line_facts fill(line_slot& slot, PyFrameObject* frame, PyObject* code,
+                                  int instruction) {
+  const line_facts facts = look_at(frame, code);
+  line_entry next{code, instruction, facts};
+  Py_INCREF(code);
+  {
+    const short_guard held(slot.lock);
+    std::swap(slot.entry, next);
+  }
+  Py_XDECREF(next.code);  // what was there before
+  return facts;
+}
+
+line_facts line_of(PyFrameObject* frame) {
   PyObject* const code = reinterpret_cast<PyObject*>(PyFrame_GetCode(frame));
   const nb::object keep = nb::steal(code);
   const int instruction = instruction_of(frame);
   const std::size_t slot =
       ((reinterpret_cast<std::uintptr_t>(code) >> 5) ^ static_cast<std::size_t>(instruction) * 31) %
       table_size;
-  line_entry& entry = g_lines[slot];
-  if (entry.code != code || entry.instruction != instruction) {
-    fill(entry, frame, code, instruction);
+  line_slot& known = g_lines[slot];
+  {
+    const short_guard held(known.lock);
+    if (known.entry.code == code && known.entry.instruction == instruction) {
+      return known.entry.facts;
+    }
   }
-  return entry;
+  return fill(known, frame, code, instruction);
 }
 
 }  // namespace
@@ -116,8 +141,8 @@ source_site caller_site() noexcept {
   try {
     nb::object keep;
     while (frame != nullptr) {
-      const line_entry& entry = line_of(frame);
-      if (!entry.ours) return entry.site;
+      const line_facts line = line_of(frame);
+      if (!line.ours) return line.site;
       frame = caller_of(frame);
       keep = nb::steal(reinterpret_cast<PyObject*>(frame));
     }

@@ -84,7 +84,7 @@ void open(py_context* self, later_options later, nb::handle stream, nb::handle o
 
 // These two have a text that programs look for.
 void check_handle(const context_state& state, const char* call) {
-  if (!state.finalized) return;
+  if (!state.finalized.get()) return;
   throw error(errc::usage, std::string(call) +
                                " found that the context handle is NULL: the "
                                "context was finalized; open a new one");
@@ -98,7 +98,7 @@ void finish(context_state& state) {
     const may_block section;
     state.core.finish(std::move(in_use));
   }
-  state.finalized = true;
+  state.finalized.set(true);
 }
 
 // The exception to raise for all failures nobody has seen yet; null for none.
@@ -112,7 +112,7 @@ void finalize(py_context& self) {
     throw error(errc::usage,
                 "finalize() cannot finalize borrowed context; finalize the one it comes from");
   }
-  if (state.given) return;
+  if (state.given.get()) return;
   finish(state);
   if (state.caller_stream) return;  // what is known by now says little
   const nb::object failed = take_failures(state);
@@ -352,7 +352,7 @@ std::string repr_of(const py_context& self) {
   if (state.empty) return "context(empty, borrowed)";
   return "context(" + state.on->repr() + (state.check ? ", check=True" : "") +
          (state.recorder ? ", trace=True" : "") + (self.borrowed ? ", borrowed" : "") +
-         (state.finalized ? ", finalized)" : ", live)");
+         (state.finalized.get() ? ", finalized)" : ", live)");
 }
 
 void bind_making(nb::class_<py_context>& type) {
@@ -583,7 +583,7 @@ context_state::context_state(const context_setup& setup)
 
 // On whatever thread the last child of the context dies, which is when the last failure is known.
 context_state::~context_state() {
-  if (!caller_stream || !finalized || !is_of_this_process()) return;
+  if (!caller_stream || !finalized.get() || !is_of_this_process()) return;
   const interpreter_lock lock;
   if (lock) warn_of_unseen();
 }
@@ -608,38 +608,53 @@ void context_state::warn_of_unseen() noexcept {
 }
 
 void context_state::keep(const python_exception& exception) {
-  if (forgotten_) {
-    exception.shared()->value = {};
-  } else {
-    exceptions_.push_back(exception.shared());
+  {
+    const short_guard held(lock_);
+    if (!forgotten_) return exceptions_.push_back(exception.shared());
   }
+  exception.shared()->drop();
 }
 
 std::shared_ptr<void> context_state::launched() const {
-  const auto again = [](nb::handle list) {
-    return list.is_valid() ? py_ref(nb::borrow(list)) : py_ref();
-  };
+  const short_guard held(lock_);
   return std::make_shared<std::array<py_ref, 2>>(
-      std::array<py_ref, 2>{again(kernels.kept()), again(graphs_.get())});
+      std::array<py_ref, 2>{py_ref(kernels.kept()), py_ref(nb::borrow(graphs_.get()))});
 }
 
 void context_state::keep_graph(nb::handle graph) {
-  if (!graphs_) graphs_ = py_ref(nb::list());
-  if (PyList_Append(graphs_.get().ptr(), graph.ptr()) != 0) throw nb::python_error();
+  py_ref fresh{nb::list()};
+  nb::object list;
+  {
+    const short_guard held(lock_);
+    if (!graphs_) std::swap(graphs_, fresh);
+    list = nb::borrow(graphs_.get());
+  }
+  if (PyList_Append(list.ptr(), graph.ptr()) != 0) throw nb::python_error();
+}
+
+void context_state::forget_graphs() noexcept {
+  py_ref gone;
+  const short_guard held(lock_);
+  std::swap(graphs_, gone);
 }
 
 void context_state::forget_exceptions() noexcept {
-  forgotten_ = true;
-  for (const auto& each : std::exchange(exceptions_, {}))
-    each->value = {};
+  std::vector<std::shared_ptr<python_exception::state>> gone;
+  {
+    const short_guard held(lock_);
+    forgotten_ = true;
+    gone.swap(exceptions_);
+  }
+  for (const auto& each : gone)
+    each->drop();
 }
 
 int context_state::visit(visitproc visit, void* arg, bool only_owner) const noexcept {
   for (const auto& each : exceptions_)
-    Py_VISIT(each->value.get().ptr());
+    Py_VISIT(each->kept().ptr());
   if (only_owner) {
     Py_VISIT(stream_object_.get().ptr());
-    Py_VISIT(kernels.kept().ptr());
+    Py_VISIT(kernels.visited().ptr());
     Py_VISIT(graphs_.get().ptr());
   }
   return 0;
@@ -650,7 +665,7 @@ bool context_state::is_of_this_process() const noexcept {
 }
 
 void check_live(const context_state& state, const char* call) {
-  if (!state.finalized) return;
+  if (!state.finalized.get()) return;
   if (state.empty) {
     throw error(errc::usage, std::string(call) +
                                  " cannot be used, because the object has no context; get one "
@@ -661,22 +676,31 @@ void check_live(const context_state& state, const char* call) {
       std::string(call) + " cannot be used, because the context was finalized; open a new one");
 }
 
-const std::shared_ptr<context_state>& empty_context() {
-  static const auto& made = *new std::shared_ptr<context_state>([] {
-    context_setup setup;
-    setup.on = find_machine({"null", 1, std::nullopt});
-    setup.empty = true;
-    auto state = std::make_shared<context_state>(setup);
-    finish(*state);
-    return state;
-  }());
-  return made;
+namespace {
+
+std::shared_ptr<context_state> make_empty_context() {
+  context_setup setup;
+  setup.on = find_machine({"null", 1, std::nullopt});
+  setup.empty = true;
+  auto state = std::make_shared<context_state>(setup);
+  finish(*state);
+  return state;
 }
 
-// The lock of the interpreter guards the number.
+}  // namespace
+
+// Not made by the language, as `lazy_object`.
+const std::shared_ptr<context_state>& empty_context() {
+  static constinit std::atomic<const std::shared_ptr<context_state>*> known{nullptr};
+  const auto* found = known.load();
+  if (found != nullptr) return *found;
+  auto made = std::make_unique<const std::shared_ptr<context_state>>(make_empty_context());
+  return known.compare_exchange_strong(found, made.get()) ? *made.release() : *found;
+}
+
 py_context::py_context(std::shared_ptr<context_state> lent)
     : state(std::move(lent)), borrowed(true), list([] {
-        static std::uint64_t last = 0;
+        static constinit std::atomic<std::uint64_t> last{0};
         return ++last;
       }()) {}
 
@@ -686,7 +710,7 @@ py_context::~py_context() {
     return;
   }
   if (borrowed) return;
-  if (state->finalized) {
+  if (state->finalized.get()) {
     if (state->caller_stream) state->warn_of_unseen();
     return;
   }

@@ -29,7 +29,7 @@ struct context_setup {
 
 /// Held by the Python context and by its data, tasks and bodies. The children do not keep the
 /// Python object alive: when that is dropped, the engine's context is abandoned. May die on any
-/// thread. Fields that change are guarded by the interpreter lock.
+/// thread. Any thread may use it.
 class context_state {
  public:
   explicit context_state(const context_setup& setup);
@@ -46,8 +46,8 @@ class context_state {
   const bool host_memory;    ///< device instances are ordinary host memory
   const bool native_memory;  ///< device instances are memory of GPUs
   const std::optional<std::uint64_t> caller_stream;
-  bool finalized = false;
-  bool given = false;  ///< finalized by `to_graph`: what is kept here is the graph's
+  shared_value<bool> finalized{false};
+  shared_value<bool> given{false};  ///< finalized by `to_graph`: what is kept here is the graph's
 
   /// Remembers an exception of user code, so that it and the frames it holds die with the context.
   void keep(const python_exception& exception);
@@ -57,7 +57,7 @@ class context_state {
   kernel_table kernels;
   /// Keeps a graph of others, as `kernels` keeps theirs.
   void keep_graph(nb::handle graph);
-  void forget_graphs() noexcept { graphs_ = {}; }
+  void forget_graphs() noexcept;
   /// Keeps the kernels and graphs of now. The lock is held.
   [[nodiscard]] std::shared_ptr<void> launched() const;
   /// For the garbage collector: what the Python context keeps alive. Exceptions are its own, though
@@ -76,6 +76,8 @@ class context_state {
   const unsigned generation_;
   const py_ref stream_object_;
   const py_ref resources_;
+  // For what follows.
+  [[no_unique_address]] mutable short_lock lock_;
   py_ref graphs_;  // list
   bool forgotten_ = false;
   std::vector<std::shared_ptr<python_exception::state>> exceptions_;

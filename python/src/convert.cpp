@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "errors.hpp"
+#include "locks.hpp"
 
 namespace millstream::python {
 namespace {
@@ -142,11 +143,11 @@ std::uint64_t to_stream(nb::handle what) {
 nb::object from_stream(std::uint64_t number) {
   static constinit lazy_name type("millstream._stream", "CudaStream");
   // Streams are pooled, and these objects do not change: tasks share them.
-  static PyObject* const known = PyDict_New();
+  static constinit lazy_object table;
   constexpr Py_ssize_t most_known = 1024;
+  PyObject* const known = table.get([] { return result_of(PyDict_New()); }).ptr();
   const nb::int_ key(number);
-  if (PyObject* const found = PyDict_GetItemWithError(known, key.ptr())) return nb::borrow(found);
-  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  if (nb::object found = find_item(known, key); found.is_valid()) return found;
   nb::object made = type.get()(key);
   if (PyDict_Size(known) >= most_known) PyDict_Clear(known);
   if (PyDict_SetItem(known, key.ptr(), made.ptr()) != 0) throw nb::python_error();

@@ -20,20 +20,34 @@ void clear_type_error();
 [[nodiscard]] bool has_attribute(nb::handle what, const char* name);
 
 /// Another number each time the module is loaded, and 0 once its names have gone: at the end of the
-/// interpreter, or where a program drops it to import it again. Guarded by the interpreter lock.
-inline constinit unsigned loaded_module = 0;
+/// interpreter, or where a program drops it to import it again.
+inline constinit shared_value<unsigned> loaded_module{0};
+
+/// The class of a C++ type, and the number of the module that it was found in.
+struct known_class {
+  static constexpr unsigned never = ~0U;
+  shared_value<PyObject*> type{nullptr};
+  shared_value<unsigned> found_in{never};
+
+  /// Looks for the class, which may be null, and keeps it while the module is there.
+  template <class T>
+  [[nodiscard, gnu::noinline]] PyObject* find() noexcept {
+    const unsigned now = loaded_module.get();
+    PyObject* const found = nb::type<T>().ptr();
+    if (found == nullptr || now == 0) return found;
+    type.set(found);
+    found_in.set(now);
+    return found;
+  }
+};
 
 /// The class of T, or null if it has gone. While the module is there it is looked for once.
 template <class T>
 [[nodiscard]] PyObject* class_of() noexcept {
-  constexpr unsigned never = ~0U;
-  static constinit PyObject* known = nullptr;
-  static constinit unsigned found_in = never;
-  if (found_in != loaded_module) [[unlikely]] {
-    known = nb::type<T>().ptr();
-    found_in = known != nullptr && loaded_module != 0 ? loaded_module : never;
-  }
-  return known;
+  static constinit known_class known;
+  if (known.found_in.get() != loaded_module.get()) [[unlikely]]
+    return known.find<T>();
+  return known.type.get();
 }
 
 /// The C++ object inside `what`, or null if it is none of this class.

@@ -4,6 +4,7 @@
 #include <cxxabi.h>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <exception>
 #include <string_view>
@@ -12,6 +13,7 @@
 
 #include "bind.hpp"
 #include "errors.hpp"
+#include "locks.hpp"
 
 // After Python.h.
 #include <structmember.h>
@@ -88,6 +90,18 @@ PyObject* bind_as_nanobind(PyObject* self, PyObject* instance, PyObject* type) n
 
 // --- special methods
 
+#if defined(Py_GIL_DISABLED)
+
+// Nobody may use the memory of an object again while other threads may be looking at it.
+bound_special* new_bound(PyTypeObject* type) noexcept {
+  return PyObject_GC_New(bound_special, type);
+}
+void give_bound(PyObject* gone) noexcept {
+  PyObject_GC_Del(gone);
+}
+
+#else
+
 // The last ones that went, with room for those of nested blocks. Guarded by the interpreter lock.
 std::array<PyObject*, 8> g_kept_bound;
 std::size_t g_kept_bound_count = 0;
@@ -97,6 +111,15 @@ bound_special* new_bound(PyTypeObject* type) noexcept {
   if (g_kept_bound_count == 0) return PyObject_GC_New(bound_special, type);
   return &bound_of(PyObject_Init(g_kept_bound[--g_kept_bound_count], type));
 }
+void give_bound(PyObject* gone) noexcept {
+  if (g_kept_bound_count < g_kept_bound.size()) {
+    g_kept_bound[g_kept_bound_count++] = gone;
+  } else {
+    PyObject_GC_Del(gone);
+  }
+}
+
+#endif
 
 // `call_bound` is below, as it makes one of nanobind's for calls that are not plain.
 PyObject* call_bound(PyObject* self, PyObject* const* arguments, std::size_t count,
@@ -164,11 +187,7 @@ void drop_bound(PyObject* self) noexcept {
   PyObject_GC_UnTrack(self);
   PyObject* const method = bound_of(self).method;
   PyObject* const instance = bound_of(self).instance;
-  if (g_kept_bound_count < g_kept_bound.size()) {
-    g_kept_bound[g_kept_bound_count++] = self;
-  } else {
-    PyObject_GC_Del(self);
-  }
+  give_bound(self);
   // These may run code of the user's.
   Py_XDECREF(method);
   Py_XDECREF(instance);
@@ -236,9 +255,14 @@ struct note {
   direct_call call;
   nb::object method;  // kept, so that its address is that of no other
 };
+constinit short_lock g_notes_lock;
 std::vector<note>& notes() {
   static auto& list = *new std::vector<note>;
   return list;
+}
+std::vector<note> take_notes() {
+  const short_guard held(g_notes_lock);
+  return std::exchange(notes(), {});
 }
 
 nb::object make_type(PyType_Spec& spec) {
@@ -264,11 +288,11 @@ bool is_special(std::string_view name) {
 }  // namespace
 
 void bind_direct(nb::module_& core) {
-  static constinit unsigned loads = 0;
-  loaded_module = ++loads;
+  static constinit std::atomic<unsigned> loads{0};
+  loaded_module.set(++loads);
   core.attr("_classes") = nb::capsule(&loads, [](void*) noexcept {
-    loaded_module = 0;
-    notes().clear();
+    loaded_module.set(0);
+    static_cast<void>(take_notes());
   });
 }
 
@@ -277,7 +301,7 @@ void note_direct_call(nb::handle type, const char* name, direct_call call) {
 }
 
 void use_direct_calls() {
-  const std::vector<note> list = std::exchange(notes(), {});
+  const std::vector<note> list = take_notes();
   if (list.empty()) return;
   const nb::object type = make_type(g_spec);
   const nb::object bound = make_type(g_bound_spec);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "convert.hpp"
+#include "locks.hpp"
 
 namespace millstream::python {
 
@@ -40,19 +41,22 @@ template <class T, class Make>
   return made;
 }
 
-/// `__enter__` of T by `enter({self, object})`, which gives an object.
+/// `__enter__` of T by `enter({self, object})`, which gives an object. `lock_of(self)` is held.
 template <class T, auto Enter>
 [[nodiscard]] nb::object enter_directly(call_arguments given) {
   auto* const self = given.size() == 1 ? as<T>(given[0]) : nullptr;
   if (self == nullptr) return {};
+  const call_guard held(lock_of(*self));
   return Enter({self, given[0]});
 }
 
 /// `__exit__` of T by `leave(self, type, value, traceback)`, which gives a truth value or nothing.
+/// `lock_of(self)` is held.
 template <class T, auto Leave>
 [[nodiscard]] nb::object leave_directly(call_arguments given) {
   auto* const self = given.size() == 4 ? as<T>(given[0]) : nullptr;
   if (self == nullptr) return {};
+  const call_guard held(lock_of(*self));
   if constexpr (std::is_void_v<decltype(Leave(*self, given[1], given[2], given[3]))>) {
     Leave(*self, given[1], given[2], given[3]);
     return nb::none();

@@ -11,6 +11,7 @@
 #include "convert.hpp"
 #include "errors.hpp"
 #include "layout.hpp"
+#include "locks.hpp"
 
 namespace millstream::python {
 namespace {
@@ -106,9 +107,12 @@ element_type element_of(nb::handle dtype) {
 
 // Asked for by each task that hands the datum to a library, so it is kept.
 element_type element_of(const layout& what) {
-  static_assert(sizeof(element_type) == sizeof(what.dlpack));
-  if (what.dlpack == 0) what.dlpack = std::bit_cast<std::uint32_t>(element_of(what.dtype));
-  return std::bit_cast<element_type>(what.dlpack);
+  std::uint32_t known = what.dlpack.get();
+  if (known == 0) {
+    known = std::bit_cast<std::uint32_t>(element_of(what.dtype));
+    what.dlpack.set(known);
+  }
+  return std::bit_cast<element_type>(known);
 }
 
 // What an exported capsule points to.
@@ -246,11 +250,19 @@ dlpack_import describe(const tensor& what, packing how) {
   return found;
 }
 
+// Null unless the capsule is of this form and nobody has taken its content, which nobody else can
+// take from now on.
 template <class Managed>
-dlpack_import take(nb::handle capsule, packing how) {
-  auto* const content =
-      static_cast<Managed*>(PyCapsule_GetPointer(capsule.ptr(), form<Managed>::name));
-  if (content == nullptr) throw nb::python_error();
+Managed* claim(nb::handle capsule) {
+  const call_guard held(capsule);
+  if (PyCapsule_IsValid(capsule.ptr(), form<Managed>::name) == 0) return nullptr;
+  void* const content = PyCapsule_GetPointer(capsule.ptr(), form<Managed>::name);
+  if (PyCapsule_SetName(capsule.ptr(), form<Managed>::used) != 0) throw nb::python_error();
+  return static_cast<Managed*>(content);
+}
+
+template <class Managed>
+dlpack_import read(const Managed* content, packing how) {
   std::uint64_t flags = 0;
   if constexpr (std::is_same_v<Managed, managed_versioned>) {
     if (content->major != known_major) {
@@ -267,9 +279,23 @@ dlpack_import take(nb::handle capsule, packing how) {
                 "that results are seen in it");
   }
   dlpack_import found = describe(content->what, how);
-  if (PyCapsule_SetName(capsule.ptr(), form<Managed>::used) != 0) throw nb::python_error();
-  found.owner = adopt(content);
   found.readonly = (flags & flag_readonly) != 0;
+  return found;
+}
+
+// A capsule that is refused stays unused.
+template <class Managed>
+std::optional<dlpack_import> take(nb::handle capsule, packing how) {
+  auto* const content = claim<Managed>(capsule);
+  if (content == nullptr) return {};
+  std::optional<dlpack_import> found;
+  try {
+    found = read(content, how);
+  } catch (...) {
+    PyCapsule_SetName(capsule.ptr(), form<Managed>::name);
+    throw;
+  }
+  found->owner = adopt(content);
   return found;
 }
 
@@ -325,12 +351,8 @@ dlpack_import import_dlpack(nb::handle array, std::optional<std::uint64_t> strea
 }
 
 dlpack_import import_capsule(nb::handle capsule, packing how) {
-  if (PyCapsule_IsValid(capsule.ptr(), form<managed_versioned>::name) != 0) {
-    return take<managed_versioned>(capsule, how);
-  }
-  if (PyCapsule_IsValid(capsule.ptr(), form<managed>::name) != 0) {
-    return take<managed>(capsule, how);
-  }
+  if (auto found = take<managed_versioned>(capsule, how)) return *std::move(found);
+  if (auto found = take<managed>(capsule, how)) return *std::move(found);
   const char* const name = PyCapsule_GetName(capsule.ptr());
   PyErr_Clear();
   throw error(errc::invalid_type, std::string("a capsule named '") + (name == nullptr ? "" : name) +

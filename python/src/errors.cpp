@@ -72,8 +72,8 @@ nb::object make_exception(const char* name, const char* text, const error_detail
 
 // Never null, so that a dropped object is seen as "no cause known any more".
 nb::object value_of(const python_exception& what) {
-  const nb::handle value = what.shared()->value.get();
-  return value.is_valid() ? nb::borrow(value) : make_exception("TaskFailedError", what.what(), {});
+  nb::object value = what.shared()->value();
+  return value.is_valid() ? value : make_exception("TaskFailedError", what.what(), {});
 }
 
 nb::object from_error(const error& what, const error_details& details) {
@@ -130,6 +130,19 @@ std::string note_of(const failure& what) {
   return text;
 }
 
+// "ValueError: boom"
+std::string text_of(nb::handle exception) {
+  std::string shown = nb::cast<std::string>(exception.type().attr("__name__"));
+  try {
+    const std::string text = nb::cast<std::string>(nb::str(exception));
+    if (!text.empty()) shown += ": " + text;
+  } catch (...) {
+    PyErr_Clear();
+    shown += " (its text cannot be had)";
+  }
+  return shown;
+}
+
 std::uint64_t list_of(const std::exception_ptr& cause) {
   try {
     std::rethrow_exception(cause);
@@ -142,16 +155,20 @@ std::uint64_t list_of(const std::exception_ptr& cause) {
 
 }  // namespace
 
-python_exception::python_exception(nb::object value) : state_(std::make_shared<state>()) {
-  state_->text = nb::cast<std::string>(value.type().attr("__name__"));
-  try {
-    const std::string text = nb::cast<std::string>(nb::str(value));
-    if (!text.empty()) state_->text += ": " + text;
-  } catch (...) {
-    PyErr_Clear();
-    state_->text += " (its text cannot be had)";
-  }
-  state_->value = py_ref(std::move(value));
+nb::object python_exception::state::value() const noexcept {
+  const short_guard held(lock_);
+  return nb::borrow(value_.get());
+}
+
+void python_exception::state::drop() noexcept {
+  py_ref gone;
+  const short_guard held(lock_);
+  std::swap(value_, gone);
+}
+
+python_exception::python_exception(nb::object value) {
+  std::string text = text_of(value);
+  state_ = std::make_shared<state>(std::move(value), std::move(text));
 }
 
 python_exception python_exception::fetch() {

@@ -12,7 +12,7 @@
 #include <millstream/error.hpp>
 #include <millstream/untyped.hpp>
 
-#include "interpreter.hpp"
+#include "locks.hpp"
 
 namespace millstream::python {
 
@@ -39,10 +39,23 @@ class binding_error : public error {
 /// one is safe on any thread. `what()` needs no interpreter lock.
 class python_exception final : public std::exception {
  public:
-  struct state {
-    py_ref value;
-    std::string text;        // "ValueError: boom"
-    std::uint64_t list = 0;  // of the borrowed context it came through, if any
+  class state {
+   public:
+    state(nb::object value, std::string shown) : text(std::move(shown)), value_(std::move(value)) {}
+
+    const std::string text;  // "ValueError: boom"
+    std::uint64_t list =
+        0;  // of the borrowed context it came through, if any; set before it is kept
+
+    /// The exception, or null once it has been dropped.
+    [[nodiscard]] nb::object value() const noexcept;
+    void drop() noexcept;
+    /// For the garbage collector.
+    [[nodiscard]] nb::handle kept() const noexcept { return value_.get(); }
+
+   private:
+    py_ref value_;
+    [[no_unique_address]] mutable short_lock lock_;
   };
 
   /// Takes the pending exception; the lock is held.

@@ -3,6 +3,7 @@
 
 #include "convert.hpp"
 #include "errors.hpp"
+#include "locks.hpp"
 
 namespace millstream::python {
 namespace {
@@ -28,17 +29,13 @@ py_task make_own_task(nb::handle ctx, const nb::args& parts, nb::handle symbol) 
 }  // namespace
 
 nb::object module_name::get() {
-  if (key_ == nullptr) {
-    module_key_ = PyUnicode_InternFromString(module_);
-    key_ = PyUnicode_InternFromString(name_);
+  const nb::object loaded = find_item(PyImport_GetModuleDict(), module_.get());
+  if (loaded.is_valid() && PyModule_Check(loaded.ptr()) != 0) {
+    nb::object found = find_item(PyModule_GetDict(loaded.ptr()), name_.get());
+    if (found.is_valid()) return found;
   }
-  PyObject* const loaded = PyDict_GetItemWithError(PyImport_GetModuleDict(), module_key_);
-  if (loaded != nullptr && PyModule_Check(loaded) != 0) {
-    PyObject* const found = PyDict_GetItemWithError(PyModule_GetDict(loaded), key_);
-    if (found != nullptr) return nb::borrow(found);
-  }
-  if (PyErr_Occurred() != nullptr) throw nb::python_error();
-  return nb::module_::import_(module_).attr(name_);  // imports, or says what is missing
+  // Imports, or says what is missing.
+  return nb::module_::import_(module_.get()).attr(name_.get());
 }
 
 framework_block::framework_block(nb::handle ctx, const nb::args& parts, nb::handle symbol,

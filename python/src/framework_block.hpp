@@ -16,10 +16,8 @@ class module_name {
   [[nodiscard]] nb::object get();
 
  private:
-  const char* module_;
-  const char* name_;
-  PyObject* module_key_ = nullptr;  // both are kept for good
-  PyObject* key_ = nullptr;
+  lazy_text module_;
+  lazy_text name_;
 };
 
 struct framework_block : py_task {

@@ -168,9 +168,9 @@ void bind_future(nb::module_& core) {
       .def(
           "__enter__",
           [](py_wait& self) { self.entered = std::make_unique<notice_wait>(self.core); },
-          "DeadlockError if the wait would never end.")
+          nb::lock_self(), "DeadlockError if the wait would never end.")
       .def(
-          "__exit__", [](py_wait& self, const nb::args&) { self.entered.reset(); },
+          "__exit__", [](py_wait& self, const nb::args&) { self.entered.reset(); }, nb::lock_self(),
           nb::sig("def __exit__(self, *_: object) -> None"), "The wait is over.");
   nb::class_<py_ticket>(core, "future_ticket", "What has to end before a future is done.")
       .def("check", &py_ticket::check, "UnavailableError in a forked child.")

@@ -72,8 +72,8 @@ nb::object to_graph(py_context& self) {
     const may_block section;
     given = state.core.give_graph(self.state);
   }
-  state.finalized = true;
-  state.given = true;
+  state.finalized.set(true);
+  state.given.set(true);
   return nb::cast(std::make_unique<py_graph>(self.state, std::move(given)).release(),
                   nb::rv_policy::take_ownership);
 }

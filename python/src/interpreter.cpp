@@ -19,7 +19,7 @@ constexpr unsigned shut_down_limit_ms = 2000;
 
 std::atomic<bool> g_gone{false};
 unsigned g_generation = 0;
-bool g_in_use = false;
+std::atomic<bool> g_in_use{false};
 unsigned long g_main_thread = 0;
 std::atomic<unsigned long> g_ending_thread{0};
 
@@ -224,11 +224,14 @@ int truth_or_park(nb::handle what) noexcept {
   }
 }
 
+PyObject* lazy_object::keep(nb::object made) noexcept {
+  PyObject* known = nullptr;
+  if (!object_.compare_exchange_strong(known, made.ptr(), std::memory_order_acq_rel)) return known;
+  return made.release().ptr();
+}
+
 nb::handle lazy_name::get() {
-  if (object_ == nullptr) {
-    object_ = nb::object(nb::module_::import_(module_).attr(name_)).release().ptr();
-  }
-  return object_;
+  return object_.get([this] { return nb::object(nb::module_::import_(module_).attr(name_)); });
 }
 
 void bind_interpreter(nb::module_& core) {

@@ -3,6 +3,7 @@
 /// interpreter ends.
 #pragma once
 
+#include <atomic>
 #include <utility>
 
 #include <nanobind/nanobind.h>
@@ -118,7 +119,49 @@ nb::object call_python(nb::handle callable, const Arguments&... arguments) {
   return result_of(call_or_park(callable, list, sizeof...(arguments)));
 }
 
-/// `module.name`, imported at the first use. The reference is kept for good.
+/// A value that threads read while another one sets it: what was written before `set` is seen by
+/// who `get`s it. With the interpreter lock it is a plain one.
+template <class T>
+class shared_value {
+ public:
+  constexpr explicit shared_value(T first) noexcept : value_(first) {}
+#if defined(Py_GIL_DISABLED)
+  [[nodiscard]] T get() const noexcept { return value_.load(std::memory_order_acquire); }
+  void set(T next) noexcept { value_.store(next, std::memory_order_release); }
+
+ private:
+  std::atomic<T> value_;
+#else
+  [[nodiscard]] T get() const noexcept { return value_; }
+  void set(T next) noexcept { value_ = next; }
+
+ private:
+  T value_;
+#endif
+};
+
+/// An object that is made at its first use and kept for good. Threads that come at the same time
+/// may each make one, and get the one that was first. Not a static variable that the language makes
+/// once: a thread would wait for that without letting anybody else on.
+class lazy_object {
+ public:
+  constexpr lazy_object() noexcept = default;
+  template <class Make>
+  [[nodiscard]] nb::handle get(Make&& make) {
+    PyObject* const known = object_.load(std::memory_order_acquire);
+    return known != nullptr ? known : make_now(make);
+  }
+
+ private:
+  template <class Make>
+  [[nodiscard, gnu::noinline]] PyObject* make_now(Make& make) {
+    return keep(make());
+  }
+  [[nodiscard]] PyObject* keep(nb::object made) noexcept;
+  std::atomic<PyObject*> object_{nullptr};
+};
+
+/// `module.name`, imported at the first use.
 class lazy_name {
  public:
   constexpr lazy_name(const char* module, const char* name) noexcept
@@ -128,7 +171,20 @@ class lazy_name {
  private:
   const char* module_;
   const char* name_;
-  PyObject* object_ = nullptr;
+  lazy_object object_;
+};
+
+/// A str for look-ups.
+class lazy_text {
+ public:
+  explicit constexpr lazy_text(const char* text) noexcept : text_(text) {}
+  [[nodiscard]] nb::handle get() {
+    return object_.get([this] { return result_of(PyUnicode_InternFromString(text_)); });
+  }
+
+ private:
+  const char* text_;
+  lazy_object object_;
 };
 
 }  // namespace millstream::python

@@ -314,11 +314,11 @@ bool leave(py_kernel& self, nb::handle type, nb::handle value, nb::handle) {
   return false;
 }
 
-std::uintptr_t get_arg(const py_kernel& self, nb::handle index) {
+std::uintptr_t get_arg(py_kernel& self, nb::handle index) {
   return reinterpret_cast<std::uintptr_t>(self.task.core.pointer(to_index(index, "index")));
 }
 
-std::string repr_of(const py_kernel& self) {
+std::string repr_of(py_kernel& self) {
   const untyped_task& core = self.task.core;
   const char* state = core.is_open() ? "open" : core.is_ended() ? "ended" : "not started";
   return "cuda_kernel(" + core.name() + ", " + std::to_string(core.dep_count()) + " deps, " +
@@ -355,40 +355,40 @@ nb::object launch_directly(call_arguments given) {
   if (self == nullptr) return {};
   launch_handles what{given[1], given[2], given[block], given[4], {}, {}, {}, {}};
   if (given.size() > 5) what.shmem = given[5];
+  const call_guard held(self->task.lock);
   launch(*self, what);
   return nb::none();
 }
 
 nb::object get_arg_directly(call_arguments given) {
   if (given.size() != 2 || given[1] == Py_None) return {};
-  const auto* const self = as<py_kernel>(given[0]);
-  return self == nullptr ? nb::object() : nb::int_(get_arg(*self, given[1]));
+  auto* const self = as<py_kernel>(given[0]);
+  if (self == nullptr) return {};
+  const call_guard held(self->task.lock);
+  return nb::int_(get_arg(*self, given[1]));
 }
 
 void bind_building(nb::class_<py_kernel>& type) {
-  type.def(
-          "add_dep", [](py_kernel& self, nb::handle dep) { add_dep(self.task, dep); }, "dep"_a,
-          nb::sig("def add_dep(self, dep: dep) -> None"),
-          "Adds an access, before `start`; errors as in `task.add_dep`.")
+  type.def("add_dep", locked(+[](py_kernel& self, nb::handle dep) { add_dep(self.task, dep); }),
+           "dep"_a, nb::sig("def add_dep(self, dep: dep) -> None"),
+           "Adds an access, before `start`; errors as in `task.add_dep`.")
+      .def("set_exec_place",
+           locked(+[](py_kernel& self, nb::handle place) { set_exec_place(self.task, place); }),
+           "place"_a, nb::sig("def set_exec_place(self, place: exec_place) -> None"),
+           "The device that runs the kernels; before `start`.")
+      .def("set_symbol", locked(+[](py_kernel& self, nb::handle name) {
+             set_symbol(self.task, to_text(name, "name"));
+           }),
+           "name"_a, nb::sig("def set_symbol(self, name: str) -> None"),
+           "Names the task in messages and graphs; before `start`.")
       .def(
-          "set_exec_place",
-          [](py_kernel& self, nb::handle place) { set_exec_place(self.task, place); }, "place"_a,
-          nb::sig("def set_exec_place(self, place: exec_place) -> None"),
-          "The device that runs the kernels; before `start`.")
-      .def(
-          "set_symbol",
-          [](py_kernel& self, nb::handle name) { set_symbol(self.task, to_text(name, "name")); },
-          "name"_a, nb::sig("def set_symbol(self, name: str) -> None"),
-          "Names the task in messages and graphs; before `start`.")
-      .def(
-          "get_arg", &get_arg, "index"_a, nb::sig("def get_arg(self, index: int) -> int"),
+          "get_arg", locked(&get_arg), "index"_a, nb::sig("def get_arg(self, index: int) -> int"),
           "Address that dependency `index` will have, tokens counted; 0 in a task that is skipped. "
           "IndexError past the list, RuntimeError for a token or when the task is not open.")
-      .def(
-          "get_arg_cai",
-          [](py_kernel& self, nb::handle index) { return get_arg_cai(self.task, index); },
-          "index"_a, nb::sig("def get_arg_cai(self, index: int) -> stf_cai"),
-          "View of dependency `index`, to be passed to `launch`; errors as `get_arg`.");
+      .def("get_arg_cai",
+           locked(+[](py_kernel& self, nb::handle index) { return get_arg_cai(self.task, index); }),
+           "index"_a, nb::sig("def get_arg_cai(self, index: int) -> stf_cai"),
+           "View of dependency `index`, to be passed to `launch`; errors as `get_arg`.");
 }
 
 void bind_running(nb::class_<py_kernel>& type) {
@@ -397,6 +397,7 @@ void bind_running(nb::class_<py_kernel>& type) {
           [](py_kernel& self, nb::handle kernel, nb::handle grid, nb::handle block, nb::handle args,
              nb::handle shmem, nb::handle cluster, nb::handle cooperative,
              nb::handle programmatic) {
+            const call_guard held(self.task.lock);
             launch(self, {kernel, grid, block, args, shmem, cluster, cooperative, programmatic});
           },
           "kernel"_a.none(), "grid"_a.none(), "block"_a.none(), "args"_a.none(),
@@ -420,21 +421,21 @@ void bind_running(nb::class_<py_kernel>& type) {
           "dynamic shared memory. ValueError and TypeError for what cannot be launched; the task "
           "goes on without it, and if the exception leaves the block, its data are as before.")
       .def(
-          "start", [](py_kernel& self) { start(self.task); },
+          "start", locked(+[](py_kernel& self) { start(self.task); }),
           "Orders the task behind its data; waits for nothing. A task with a poisoned input is "
           "skipped: what it launches does not run, and its outputs are poisoned, too. Errors as in "
           "`task.start`, and ValueError for the host place.")
-      .def("end", &end,
+      .def("end", locked(&end),
            "Hands over what was described; does not wait. UsageError unless started, DeviceError "
            "if the device refuses.")
-      .def("__enter__", &enter, nb::sig("def __enter__(self) -> millstream.cuda_kernel"),
+      .def("__enter__", locked(&enter), nb::sig("def __enter__(self) -> millstream.cuda_kernel"),
            "`start`, then the task.")
-      .def("__exit__", &leave, "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
+      .def("__exit__", locked(&leave), "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
            nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
                    "typing.Literal[False]"),
            "`end`. After an exception of `launch` the data are as before the task; after another "
            "one the task has failed. The exception goes on.")
-      .def("__repr__", &repr_of);
+      .def("__repr__", locked(&repr_of));
 }
 
 }  // namespace

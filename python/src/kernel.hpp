@@ -20,6 +20,8 @@ struct py_kernel {
   py_task task;
   nb::object refused;  ///< what `launch` raised last, until the end
   std::size_t launches = 0;
+
+  friend call_lock& lock_of(py_kernel& kernel) noexcept { return kernel.task.lock; }
 };
 
 /// Adds `context.cuda_kernel`.

@@ -12,7 +12,7 @@
 
 #include <millstream/kernel.hpp>
 
-#include "interpreter.hpp"
+#include "locks.hpp"
 
 namespace millstream::python {
 
@@ -33,8 +33,8 @@ struct found_kernel {
   nb::object convert;  ///< of the arguments, if they need it; else null
 };
 
-/// Asks for each kernel once. Keeps the objects, and so their code loaded. Needs the interpreter
-/// lock, but for its end.
+/// Asks for each kernel once. Keeps the objects, and so their code loaded. Any thread. Needs the
+/// interpreter lock, but for its end.
 class kernel_table {
  public:
   static constexpr int any_device = -1;
@@ -46,17 +46,24 @@ class kernel_table {
   [[nodiscard]] found_kernel by_handle(std::uint64_t native);
 
   void clear() noexcept;
-  /// For the garbage collector: a list.
-  [[nodiscard]] nb::handle kept() const noexcept { return kept_.get(); }
+  /// A list, or null.
+  [[nodiscard]] nb::object kept() const noexcept;
+  /// The same for the garbage collector, which stops all other threads.
+  [[nodiscard]] nb::handle visited() const noexcept { return kept_.get(); }
 
  private:
   struct entry {
     std::shared_ptr<const kernel_facts> facts;
     PyObject* convert;  // among the kept objects
   };
-  std::map<std::pair<PyObject*, int>, entry> entries_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<const kernel_facts>> by_handle_;
+  using entry_map = std::map<std::pair<PyObject*, int>, entry>;
+  using handle_map = std::unordered_map<std::uint64_t, std::shared_ptr<const kernel_facts>>;
+  [[nodiscard]] nb::object list();
+
+  entry_map entries_;
+  handle_map by_handle_;
   py_ref kept_;
+  [[no_unique_address]] mutable short_lock lock_;
 };
 
 }  // namespace millstream::python

@@ -88,7 +88,11 @@ void synchronize_stream(nb::handle stream) {
 }  // namespace
 
 const machine& py_machine::opened() {
-  if (!opened_) opened_.emplace(options_);
+  if (!is_open_.get()) {
+    const short_guard held(opening_);
+    if (!is_open_.get()) opened_.emplace(options_);
+    is_open_.set(true);
+  }
   return *opened_;
 }
 
@@ -102,6 +106,8 @@ std::string py_machine::repr() const {
 
 std::shared_ptr<py_machine> find_machine(const machine_options& options) {
   static auto& known = *new std::vector<std::shared_ptr<py_machine>>;
+  static constinit short_lock lock;
+  const short_guard held(lock);
   for (const auto& each : known) {
     if (each->options() == options) return each;
   }

@@ -8,11 +8,11 @@
 
 #include <millstream/machine.hpp>
 
-#include "interpreter.hpp"
+#include "locks.hpp"
 
 namespace millstream::python {
 
-/// One per process for equal arguments. Guarded by the interpreter lock.
+/// One per process for equal arguments. Any thread.
 class py_machine {
  public:
   explicit py_machine(machine_options options) : options_(std::move(options)) {}
@@ -25,6 +25,8 @@ class py_machine {
  private:
   machine_options options_;
   std::optional<machine> opened_;
+  shared_value<bool> is_open_{false};
+  [[no_unique_address]] short_lock opening_;
 };
 
 /// The object for these options, made at the first call and kept.

@@ -15,6 +15,7 @@
 #include "data.hpp"
 #include "direct.hpp"
 #include "framework_block.hpp"
+#include "locks.hpp"
 
 namespace millstream::python {
 namespace {
@@ -82,14 +83,14 @@ void bind_block(nb::module_& core) {
           nb::sig("def __init__(self, ctx: millstream.context, *args: object, "
                   "symbol: str | None = None) -> None"),
           "Makes the task.")
-      .def("__enter__", &enter,
+      .def("__enter__", locked(&enter),
            nb::sig("def __enter__(self) -> tuple[tuple[typing.Any, ...], millstream.CudaStream]"),
            "Starts the task; its arrays and its stream.")
-      .def("__exit__", &leave, "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
+      .def("__exit__", locked(&leave), "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
            nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
                    "None"),
            "Ends the task.")
-      .def("__repr__", [](const numba_block& self) { return shown_block(self, "numba_task"); });
+      .def("__repr__", locked(+[](numba_block& self) { return shown_block(self, "numba_task"); }));
   const nb::handle type = nb::type<numba_block>();
   note_direct_call(type, "__enter__", &enter_directly<numba_block, &enter>);
   note_direct_call(type, "__exit__", &leave_directly<numba_block, &leave>);
@@ -114,18 +115,9 @@ configured_kernel configure(nb::handle kernel, nb::handle how) {
   return {nb::borrow(kernel), all[0], all[1], all[2], all[3]};
 }
 
-class interned {
- public:
-  explicit interned(const char* text) noexcept : name_(PyUnicode_InternFromString(text)) {}
-  [[nodiscard]] nb::object of(nb::handle object) const {
-    PyObject* const found = PyObject_GetAttr(object.ptr(), name_);
-    if (found == nullptr) throw nb::python_error();
-    return nb::steal(found);
-  }
-
- private:
-  PyObject* name_;
-};
+nb::object attribute(nb::handle object, lazy_text& name) {
+  return result_of(PyObject_GetAttr(object.ptr(), name.get().ptr()));
+}
 
 std::vector<PyObject*> deps_among(const nb::args& arguments) {
   std::vector<PyObject*> deps;
@@ -147,7 +139,7 @@ std::shared_ptr<context_state> context_of(const configured_kernel& self,
     const auto* const data = as<py_data>(data_object(deps[0]));
     if (data != nullptr) state = data->state;
   }
-  return state && state->native_memory && !state->finalized ? state : nullptr;
+  return state && state->native_memory && !state->finalized.get() ? state : nullptr;
 }
 
 nb::args parts_of(const configured_kernel& self, const nb::args& arguments,
@@ -160,21 +152,18 @@ nb::args parts_of(const configured_kernel& self, const nb::args& arguments,
 }
 
 nb::object compiled_of(nb::handle kernel) {
-  static const interned compiled("_compiled");
-  nb::object known = compiled.of(kernel);
+  static constinit lazy_text compiled("_compiled");
+  nb::object known = attribute(kernel, compiled);
   return known.is_none() ? call_python(kernel.attr("_get_compiled_kernel")) : known;
 }
 
 // What Numba gives for the grid, the block and this stream.
 nb::object launcher_of(const configured_kernel& self, nb::handle compiled, nb::handle stream) {
-  static const interned launchers("_launchers");
+  static constinit lazy_text launchers("_launchers");
   static constinit module_name configure(adapter, "_configure");
-  const nb::object known = launchers.of(self.kernel);
+  const nb::object known = attribute(self.kernel, launchers);
   const nb::tuple key = nb::make_tuple(self.grid, self.block, stream);
-  if (PyObject* const found = PyDict_GetItemWithError(known.ptr(), key.ptr())) {
-    return nb::borrow(found);
-  }
-  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  if (nb::object found = find_item(known, key); found.is_valid()) return found;
   return call_python(configure.get(), self.kernel, compiled, key);
 }
 
@@ -220,6 +209,7 @@ struct launch_call {
 };
 
 void run_and_end(py_task& task, nb::handle as_object, nb::object arrays, const launch_call& call) {
+  const call_guard held(task.lock);
   or_fail(task, [&] {
     if (arrays.is_none()) arrays = make_arrays(as_object);
     call.run(task, arrays);
@@ -236,9 +226,9 @@ void launch(const configured_kernel& self, const nb::args& arguments, const nb::
                 nb::make_tuple(self.grid, self.block, self.place, self.ctx), arguments, options);
     return;
   }
-  static const interned name("__name__");
+  static constinit lazy_text name("__name__");
   const launch_call call{self, arguments, options, compiled_of(self.kernel)};
-  py_task task = make_task(state, parts_of(self, arguments, deps), name.of(self.kernel));
+  py_task task = make_task(state, parts_of(self, arguments, deps), attribute(self.kernel, name));
   start(task);
   nb::object arrays = or_fail(task, [&] { return described(task, describe()); });
   if (!arrays.is_none()) return run_and_end(task, {}, std::move(arrays), call);

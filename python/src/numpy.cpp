@@ -10,6 +10,7 @@
 
 #include "convert.hpp"
 #include "errors.hpp"
+#include "locks.hpp"
 
 namespace millstream::python {
 namespace {
@@ -70,30 +71,61 @@ numpy_table load_table() {
 // thread would then wait for the guard with that lock held.
 const numpy_table& numpy() {
   static constinit numpy_table table;
-  if (table.array_type == nullptr) table = load_table();
+  static constinit shared_value<bool> is_there{false};
+  static constinit short_lock lock;
+  if (!is_there.get()) {
+    const numpy_table loaded = load_table();  // the same for all that come here
+    const short_guard held(lock);
+    if (!is_there.get()) table = loaded;
+    is_there.set(true);
+  }
   return table;
 }
 
-// Facts of the dtype that was used last: programs use few.
 struct dtype_facts {
-  nb::object dtype;
   std::size_t itemsize = 0;
   std::size_t alignment = 1;
   bool has_objects = false;
   bool has_subarray = false;
 };
 
-const dtype_facts& facts_of(nb::handle dtype) {
-  static dtype_facts& last = *new dtype_facts;
-  if (last.dtype.is(dtype)) return last;
+// The dtype that was used last: programs use few.
+struct last_dtype {
+  nb::object dtype;
+  dtype_facts facts;
+  [[no_unique_address]] short_lock lock;
+
+  // What goes may have code of the user's, which may come here again.
+  void forget() noexcept {
+    nb::object gone;
+    const short_guard held(lock);
+    std::swap(dtype, gone);
+  }
+};
+
+#if defined(Py_GIL_DISABLED)
+using known_facts = dtype_facts;
+#else
+using known_facts = const dtype_facts&;  // until the next call
+#endif
+
+known_facts facts_of(nb::handle dtype) {
+  static last_dtype& last = *new last_dtype;
+  {
+    const short_guard held(last.lock);
+    if (last.dtype.is(dtype)) return last.facts;
+  }
   dtype_facts facts;
   facts.itemsize = nb::cast<std::size_t>(dtype.attr("itemsize"));
   facts.alignment = nb::cast<std::size_t>(dtype.attr("alignment"));
   facts.has_objects = nb::cast<bool>(dtype.attr("hasobject"));
   facts.has_subarray = !dtype.attr("subdtype").is_none();
-  facts.dtype = nb::borrow(dtype);
-  last = std::move(facts);
-  return last;
+  last.forget();
+  nb::object kept = nb::borrow(dtype);
+  const short_guard held(last.lock);
+  last.facts = facts;
+  std::swap(last.dtype, kept);
+  return last.facts;
 }
 
 void refuse_objects(nb::handle dtype) {
@@ -138,11 +170,8 @@ Py_ssize_t to_extent(nb::handle element) {
 
 // What NumPy can make arrays of. Asked for only where a rank is beyond what every NumPy has.
 std::size_t most_dimensions() {
-  static const std::size_t most = [] {
-    const nb::object version = nb::module_::import_("numpy").attr("__version__");
-    return nb::cast<std::string>(version).starts_with("1.") ? 32 : 64;
-  }();
-  return most;
+  const nb::object version = nb::module_::import_("numpy").attr("__version__");
+  return nb::cast<std::string>(version).starts_with("1.") ? 32 : 64;
 }
 
 // A tuple of numbers, which may be kept as it is.
@@ -232,9 +261,8 @@ void check_rank(std::size_t rank) {
 
 nb::object to_dtype(nb::handle what) {
   static constinit lazy_name dtype_type("numpy", "dtype");
-  static constinit PyObject* float64 = nullptr;
-  if (float64 == nullptr) float64 = nb::object(dtype_type.get()("float64")).release().ptr();
-  if (!what.is_valid()) return nb::borrow(float64);
+  static constinit lazy_object float64;
+  if (!what.is_valid()) return nb::borrow(float64.get([] { return dtype_type.get()("float64"); }));
   nb::object dtype;
   try {
     dtype =

@@ -10,18 +10,21 @@
 
 #include "extent_list.hpp"
 #include "interpreter.hpp"
+#include "locks.hpp"
 
 namespace millstream::python {
 
-/// Shape and element type of a datum. Shared, never changed, dropped with the lock held.
+/// Shape and element type of a datum. Shared, never changed but for what is kept with it, dropped
+/// with the interpreter lock held.
 struct layout {
   nb::object dtype;  ///< numpy.dtype
   nb::object shape;  ///< tuple of int
   extent_list dims;  ///< the same numbers
   std::size_t bytes = 0;
-  std::size_t itemsize = 0;          ///< bytes of one element
-  std::size_t alignment = 1;         ///< in bytes, a power of two
-  mutable std::uint32_t dlpack = 0;  ///< the dtype in DLPack's words; 0 = not asked for yet
+  std::size_t itemsize = 0;   ///< bytes of one element
+  std::size_t alignment = 1;  ///< in bytes, a power of two
+  /// The dtype in DLPack's words; 0 = not asked for yet.
+  mutable shared_value<std::uint32_t> dlpack{0};
 
   /// What a library made of device memory of this layout. It owns no memory, so that it may be left
   /// when the memory has gone: the same address has the same description later.
@@ -31,7 +34,8 @@ struct layout {
     nb::object maker;
     nb::object what;
   };
-  mutable std::vector<described> kept;  ///< few; used with the interpreter lock held
+  mutable std::vector<described> kept;  ///< few; used with `lock` held
+  [[no_unique_address]] mutable short_lock lock;
 };
 using layout_ptr = std::shared_ptr<const layout>;
 

@@ -194,7 +194,7 @@ nb::object kept_descriptions(const py_task& self, const body_call& call, nb::han
     if (!what) continue;
     const argument_home home = home_of(in, self.core.dep(i).place, call.device);
     if (!is_device_memory(in, home) || count == found.size()) return {};
-    found[count] = nb::borrow(kept_description(*what, call.pointers[i], home.place.index(), maker));
+    found[count] = kept_description(*what, call.pointers[i], home.place.index(), maker);
     if (!found[count++].is_valid()) return {};
   }
   return make_tuple_of(count, [&](std::size_t i) { return std::move(found[i]); });
@@ -271,22 +271,30 @@ py_task* of_indexed_call(call_arguments given) {
 
 nb::object get_arg_directly(call_arguments given) {
   auto* const self = of_indexed_call(given);
-  return self == nullptr ? nb::object() : nb::int_(get_arg(*self, given[1]));
+  if (self == nullptr) return {};
+  const call_guard held(self->lock);
+  return nb::int_(get_arg(*self, given[1]));
 }
 
 nb::object get_arg_cai_directly(call_arguments given) {
   auto* const self = of_indexed_call(given);
-  return self == nullptr ? nb::object() : get_arg_cai(*self, given[1]);
+  if (self == nullptr) return {};
+  const call_guard held(self->lock);
+  return get_arg_cai(*self, given[1]);
 }
 
 nb::object args_cai_directly(call_arguments given) {
   auto* const self = given.size() == 1 ? as<py_task>(given[0]) : nullptr;
-  return self == nullptr ? nb::object() : args_cai(*self);
+  if (self == nullptr) return {};
+  const call_guard held(self->lock);
+  return args_cai(*self);
 }
 
 nb::object stream_ptr_directly(call_arguments given) {
   auto* const self = given.size() == 1 ? as<py_task>(given[0]) : nullptr;
-  return self == nullptr ? nb::object() : stream_ptr(*self);
+  if (self == nullptr) return {};
+  const call_guard held(self->lock);
+  return stream_ptr(*self);
 }
 
 }  // namespace
@@ -328,89 +336,84 @@ void bind_task(nb::module_& core) {
       "On host devices the body is ordinary Python: `start` waits until the data "
       "are ready. A body that raises fails the task: data it was to write are "
       "poisoned.")
-      .def("add_dep", &add_dep, "dep"_a, nb::sig("def add_dep(self, dep: dep) -> None"),
+      .def("add_dep", locked(&add_dep), "dep"_a, nb::sig("def add_dep(self, dep: dep) -> None"),
            "Adds an access, before `start`. TypeError for what is no dep of a logical_data, "
            "ValueError for data of a different context or writing to read-only data.")
-      .def("set_exec_place", &set_exec_place, "place"_a,
+      .def("set_exec_place", locked(&set_exec_place), "place"_a,
            nb::sig("def set_exec_place(self, place: exec_place) -> None"),
            "Where the task runs; before `start`.")
-      .def(
-          "set_symbol",
-          [](py_task& self, nb::handle name) { set_symbol(self, to_text(name, "name")); }, "name"_a,
-          nb::sig("def set_symbol(self, name: str) -> None"),
-          "Names the task in messages and graphs; before `start`.")
-      .def("start", &start,
+      .def("set_symbol",
+           locked(+[](py_task& self, nb::handle name) { set_symbol(self, to_text(name, "name")); }),
+           "name"_a, nb::sig("def set_symbol(self, name: str) -> None"),
+           "Names the task in messages and graphs; before `start`.")
+      .def("start", locked(&start),
            "Makes the data ready. Waits for them on host devices, letting other threads run. "
            "PoisonedError if an input is, NotWrittenError if nothing has written it, "
            "OutOfMemoryError, DeadlockError, UsageError when started twice or when this thread has "
            "a conflicting task open.")
-      .def("end", &end_task, "Ends the task; does not wait. UsageError unless started.")
-      .def("__enter__", &enter, nb::sig("def __enter__(self) -> millstream.task"),
+      .def("end", locked(&end_task), "Ends the task; does not wait. UsageError unless started.")
+      .def("__enter__", locked(&enter), nb::sig("def __enter__(self) -> millstream.task"),
            "`start`, then the task itself.")
-      .def("__exit__", &leave, "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
+      .def("__exit__", locked(&leave), "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
            nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
                    "typing.Literal[False]"),
            "`end`; after an exception the task has failed, and the exception goes on.")
-      .def(
-          "__iter__", [](py_task& self) { return nb::iter(args(self)); },
-          nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"),
-          "Iterates over `args()`, so that ``with ctx.task(a.read()) as (x,):`` works.")
-      .def(
-          "__getitem__",
-          [](py_task& self, nb::handle key) {
-            const auto wanted = argument_list::to_key(key);
-            return of_arguments(self, [&](argument_list& list) { return list.item(wanted); });
-          },
-          "key"_a, nb::sig("def __getitem__(self, key: int | logical_data) -> typing.Any"),
-          "Array of a dependency, by position (tokens counted) or by datum. IndexError past the "
-          "list, KeyError for other data, RuntimeError for a token.")
-      .def("args", &args, nb::sig("def args(self) -> tuple[typing.Any, ...]"),
+      .def("__iter__", locked(+[](py_task& self) { return nb::iter(args(self)); }),
+           nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"),
+           "Iterates over `args()`, so that ``with ctx.task(a.read()) as (x,):`` works.")
+      .def("__getitem__", locked(+[](py_task& self, nb::handle key) {
+             const auto wanted = argument_list::to_key(key);
+             return of_arguments(self, [&](argument_list& list) { return list.item(wanted); });
+           }),
+           "key"_a, nb::sig("def __getitem__(self, key: int | logical_data) -> typing.Any"),
+           "Array of a dependency, by position (tokens counted) or by datum. IndexError past the "
+           "list, KeyError for other data, RuntimeError for a token.")
+      .def("args", locked(&args), nb::sig("def args(self) -> tuple[typing.Any, ...]"),
            "One array per dependency that is no token: NumPy arrays on host devices (read-only "
            "for `read` accesses), else the views of `args_cai`. Valid until the task ends.")
-      .def("stream_ptr", &stream_ptr, nb::sig("def stream_ptr(self) -> millstream.CudaStream"),
+      .def("stream_ptr", locked(&stream_ptr),
+           nb::sig("def stream_ptr(self) -> millstream.CudaStream"),
            "Stream of the task, never 0: a raw handle on a GPU machine, else the number of its "
            "queue. On the host of a GPU machine it is a stream of the current device, and `end` "
            "waits for what the body queued there. Only while the task is open.")
-      .def("get_stream_ptrs", &get_stream_ptrs,
+      .def("get_stream_ptrs", locked(&get_stream_ptrs),
            nb::sig("def get_stream_ptrs(self) -> list[millstream.CudaStream]"),
            "The streams of the members of the place: a list with `stream_ptr()`. Only while the "
            "task is open.")
-      .def("get_stream_at_index", &get_stream_at_index, "index"_a,
+      .def("get_stream_at_index", locked(&get_stream_at_index), "index"_a,
            nb::sig("def get_stream_at_index(self, index: int) -> int"),
            "The stream of member `index` of a grid. RuntimeError for a place that is none, as all "
            "are in this version.")
-      .def(
-          "get_grid_dims", [](py_task& self) { static_cast<void>(self.core.call()); },
-          nb::sig("def get_grid_dims(self) -> tuple[int, ...] | None"),
-          "Extents of the place as a grid; None for a place with one member. Only while the task "
-          "is open.")
-      .def("get_arg", &get_arg, "index"_a, nb::sig("def get_arg(self, index: int) -> int"),
+      .def("get_grid_dims", locked(+[](py_task& self) { static_cast<void>(self.core.call()); }),
+           nb::sig("def get_grid_dims(self) -> tuple[int, ...] | None"),
+           "Extents of the place as a grid; None for a place with one member. Only while the task "
+           "is open.")
+      .def("get_arg", locked(&get_arg), "index"_a, nb::sig("def get_arg(self, index: int) -> int"),
            "Address of dependency `index`, tokens counted. IndexError past the list, RuntimeError "
            "for a token or when the task is not open.")
-      .def("get_arg_cai", &get_arg_cai, "index"_a,
+      .def("get_arg_cai", locked(&get_arg_cai), "index"_a,
            nb::sig("def get_arg_cai(self, index: int) -> stf_cai"),
            "View of dependency `index`; errors as `get_arg`.")
-      .def("args_cai", &args_cai,
+      .def("args_cai", locked(&args_cai),
            nb::sig("def args_cai(self) -> stf_cai | tuple[stf_cai, ...] | None"),
            "Views of all dependencies but tokens: None, one view, or a tuple.")
-      .def("_where", &where,
+      .def("_where", locked(&where),
            nb::sig("def _where(self) -> tuple[millstream.CudaStream, int | None]"),
            "`stream_ptr`, and the device: -1 for the host, None on machines without GPU streams.")
       .def(
-          "_capsules",
-          [](py_task& self) {
+          "_capsules", locked(+[](py_task& self) {
             return of_arguments(self, [](argument_list& list) { return list.capsules(); });
-          },
+          }),
           nb::sig("def _capsules(self) -> tuple[object, ...] | None"),
           "DLPack capsules of all dependencies but tokens, without an order of streams; None where "
           "one of them has none that a GPU library takes.")
       .def(
-          "_described", &described, "maker"_a,
+          "_described", locked(&described), "maker"_a,
           nb::sig("def _described(self, maker: collections.abc.Callable[[stf_cai], typing.Any]) -> "
                   "tuple[typing.Any, ...] | None"),
           "What `maker` made of the view of each dependency but tokens, once for each address; "
           "None unless all are memory of devices.")
-      .def("__repr__", [](const py_task& self) { return shown(self, "task"); });
+      .def("__repr__", locked(+[](py_task& self) { return shown(self, "task"); }));
   const nb::handle type = nb::type<py_task>();
   note_direct_call(type, "__enter__", &enter_directly<py_task, &enter>);
   note_direct_call(type, "__exit__", &leave_directly<py_task, &leave>);

@@ -14,6 +14,7 @@
 #include "caller.hpp"
 #include "context.hpp"
 #include "convert.hpp"
+#include "locks.hpp"
 #include "object_list.hpp"
 #include "view.hpp"
 
@@ -34,9 +35,14 @@ struct py_task {
   int uses = 0;  ///< calls that make arrays or views now: code of the user's may run inside of them
   source_site site;
   std::string symbol;  ///< "" = none
+  /// Held by all methods: several threads may have the task.
+  [[no_unique_address]] call_lock lock;
+
+  friend call_lock& lock_of(py_task& task) noexcept { return task.lock; }
 };
 
-// What a task and a `cuda_kernel` have in common: the methods of these names.
+// What a task and a `cuda_kernel` have in common: the methods of these names. The lock of the task
+// is held.
 void add_dep(py_task& self, nb::handle dep);
 void set_symbol(py_task& self, std::string_view symbol);
 void set_exec_place(py_task& self, nb::handle place);

@@ -13,6 +13,7 @@
 #include "convert.hpp"
 #include "direct.hpp"
 #include "framework_block.hpp"
+#include "locks.hpp"
 
 namespace millstream::python {
 namespace {
@@ -80,23 +81,32 @@ struct torch_block : framework_block {
   nb::object before;
 };
 
-PyObject* loaded_torch() {
-  static PyObject* const name = PyUnicode_InternFromString("torch");
-  PyObject* const found = PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
-  if (found == nullptr && PyErr_Occurred() != nullptr) throw nb::python_error();
-  return found;
+nb::object loaded_torch() {
+  static constinit lazy_text name("torch");
+  return find_item(PyImport_GetModuleDict(), name.get());
 }
+
+struct last_answer {
+  nb::object asked;
+  nb::object answer;
+  [[no_unique_address]] short_lock lock;
+};
 
 // What `_import_torch` gives. It is not asked again while its answer is the module that is loaded.
 nb::object find_torch() {
   static constinit module_name import(adapter, "_import_torch");
-  static constinit PyObject* asked = nullptr;
-  static constinit PyObject* answer = nullptr;
+  static auto& last = *new last_answer;
   nb::object function = import.get();
-  if (function.ptr() == asked && loaded_torch() == answer) return nb::borrow(answer);
+  const nb::object loaded = loaded_torch();
+  {
+    const short_guard held(last.lock);
+    if (function.is(last.asked) && loaded.is(last.answer)) return last.answer;
+  }
   nb::object found = call_python(function);
-  const nb::object old_function = nb::steal(std::exchange(asked, function.release().ptr()));
-  const nb::object old_answer = nb::steal(std::exchange(answer, nb::object(found).release().ptr()));
+  nb::object answer = found;
+  const short_guard held(last.lock);
+  std::swap(last.asked, function);
+  std::swap(last.answer, answer);
   return found;
 }
 
@@ -107,9 +117,13 @@ struct known_switch {
   int device = -1;
   nb::object found;
 };
+struct switch_slot {
+  known_switch known;
+  [[no_unique_address]] short_lock lock;
+};
 
-known_switch& switch_like(std::uint64_t number, int device) {
-  static auto& known = *new std::array<known_switch, 64>;
+switch_slot& switch_like(std::uint64_t number, int device) {
+  static auto& known = *new std::array<switch_slot, 64>;
   return known[(number / 16 + static_cast<std::size_t>(device)) % known.size()];
 }
 
@@ -118,11 +132,19 @@ template <class Find>
 nb::object known_or(std::uint64_t number, int device, Find&& find) {
   static constinit module_name switches(adapter, "_switches");
   nb::object table = switches.get();
-  known_switch& known = switch_like(number, device);
-  if (known.table.is(table) && known.number == number && known.device == device) return known.found;
+  switch_slot& slot = switch_like(number, device);
+  {
+    const short_guard held(slot.lock);
+    const known_switch& known = slot.known;
+    if (known.table.is(table) && known.number == number && known.device == device) {
+      return known.found;
+    }
+  }
   nb::object found = find();
   if (device >= 0 && !found.is_none()) {
-    const known_switch old = std::exchange(known, {std::move(table), number, device, found});
+    known_switch next{std::move(table), number, device, found};
+    const short_guard held(slot.lock);
+    std::swap(slot.known, next);
   }
   return found;
 }
@@ -158,8 +180,8 @@ void leave_switch(nb::handle which, nb::handle before) {
 void enter_stream(torch_block& self, nb::handle torch) {
   nb::object found = find_switch(self, torch);
   if (found.is_none()) return;
-  static PyObject* const none = PyTuple_New(0);
-  self.before = enter_switch(found, none);
+  static constinit lazy_object none;
+  self.before = enter_switch(found, none.get([] { return nb::tuple(); }));
   self.stream = std::move(found);
 }
 
@@ -179,9 +201,9 @@ void leave_stream_quietly(torch_block& self) {
 }
 
 nb::object detached(nb::handle tensor) {
-  static PyObject* const name = PyUnicode_InternFromString("detach");
+  static constinit lazy_text name("detach");
   PyObject* const self = tensor.ptr();
-  return result_of(call_method_or_park(name, &self, 1));
+  return result_of(call_method_or_park(name.get().ptr(), &self, 1));
 }
 
 nb::object tensors_of(const nb::pointer_and_handle<torch_block>& block, nb::handle torch) {
@@ -241,13 +263,15 @@ void bind_block(nb::module_& core) {
           "ctx"_a.none(), "args"_a,
           nb::sig("def __init__(self, ctx: millstream.context, *args: object) -> None"),
           "Makes the task.")
-      .def("__enter__", &enter, nb::sig("def __enter__(self) -> tuple[typing.Any, ...] | None"),
+      .def("__enter__", locked(&enter),
+           nb::sig("def __enter__(self) -> tuple[typing.Any, ...] | None"),
            "Starts the task; the tensors.")
-      .def("__exit__", &leave, "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
+      .def("__exit__", locked(&leave), "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
            nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
                    "None"),
            "Takes the stream back and ends the task, whatever happens.")
-      .def("__repr__", [](const torch_block& self) { return shown_block(self, "pytorch_task"); });
+      .def("__repr__",
+           locked(+[](torch_block& self) { return shown_block(self, "pytorch_task"); }));
   const nb::handle type = nb::type<torch_block>();
   note_direct_call(type, "__enter__", &enter_directly<torch_block, &enter>);
   note_direct_call(type, "__exit__", &leave_directly<torch_block, &leave>);
@@ -256,8 +280,8 @@ void bind_block(nb::module_& core) {
 }  // namespace
 
 nb::object imported_torch() {
-  PyObject* const found = loaded_torch();
-  return found == Py_None ? nb::object() : nb::borrow(found);
+  nb::object found = loaded_torch();
+  return found.is_none() ? nb::object() : found;
 }
 
 nb::object call_with_torch_stream(nb::handle torch, std::uint64_t stream, int device,

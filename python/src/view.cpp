@@ -53,7 +53,7 @@ nb::object interface_if(py_view& view, bool host, const char* name) {
 // Managed and page-locked memory count as such where a device works with them.
 dlpack_home dlpack_home_of(const py_view& view) {
   view.check();
-  if (!view.lent || (!view.home.host && !view.lent->in->native_memory)) {
+  if (!view.lent || (!view.home.host && !view.lent->native_memory)) {
     throw binding_error(
         errc::unsupported,
         "the memory of this view is not known to any machine, so that DLPack cannot "
@@ -117,7 +117,7 @@ nb::object export_view(const py_view& view, nb::handle self, const export_option
   nb::object capsule =
       to_capsule({view.what, view.address, view.readonly, home, nb::borrow(self)}, versioned);
   if (consumer && view.what->bytes > 0) {
-    view.lent->in->core.order(*consumer, view.lent->queue);
+    view.lent->context(view.index)->core.order(*consumer, view.lent->queue);
   }
   return capsule;
 }
@@ -148,12 +148,12 @@ std::string repr_of(const py_view& view) {
                      ", shape=" + nb::repr(view.what->shape).c_str() +
                      ", dtype=" + nb::str(view.what->dtype).c_str();
   if (view.readonly) text += ", read-only";
-  return text + (view.lent && view.lent->over ? ", its task has ended)" : ")");
+  return text + (view.lent && view.lent->is_over() ? ", its task has ended)" : ")");
 }
 
 void bind_lease(nb::module_& core) {
   nb::class_<lease>(core, "view_lease", "How long the views of one task are valid.")
-      .def_ro("over", &lease::over, "True once the task has ended.")
+      .def_prop_ro("over", &lease::is_over, "True once the task has ended.")
       .def("message", &lease::message, "index"_a, nb::sig("def message(self, index: int) -> str"),
            "Text for the use of view `index` after that.");
 }
@@ -183,27 +183,26 @@ void bind_stf_cai(nb::module_& core) {
           nb::sig("def dtype(self) -> numpy.dtype[typing.Any]"), "Element type.")
       .def_ro("stream", &py_view::stream, "Stream the view advertises; 0 = none.")
       .def_ro("readonly", &py_view::readonly, "True for an argument that is only read.")
-      .def_prop_ro(
-          "__array_interface__",
-          [](py_view& self) { return interface_if(self, true, "__array_interface__"); },
-          nb::sig("def __array_interface__(self) -> dict[str, object]"),
-          "Array interface, version 3; AttributeError unless in host memory.")
-      .def_prop_ro(
-          "__cuda_array_interface__",
-          [](py_view& self) { return interface_if(self, false, "__cuda_array_interface__"); },
-          nb::sig("def __cuda_array_interface__(self) -> dict[str, object]"),
-          "CUDA Array Interface, version 3; AttributeError for host memory.")
-      .def(
-          "__getitem__", [](py_view& self, nb::handle key) { return interface_of(self)[key]; },
-          "key"_a, nb::sig("def __getitem__(self, key: str) -> object"), "Entry of the interface.")
-      .def(
-          "get",
-          [](py_view& self, nb::handle key, nb::handle otherwise) {
-            return interface_of(self).attr("get")(key, otherwise);
-          },
-          "key"_a, "default"_a = nb::none(),
-          nb::sig("def get(self, key: str, default: object = None) -> object"),
-          "Entry of the interface, or `default`.")
+      .def_prop_ro("__array_interface__", locked(+[](py_view& self) {
+                     return interface_if(self, true, "__array_interface__");
+                   }),
+                   nb::sig("def __array_interface__(self) -> dict[str, object]"),
+                   "Array interface, version 3; AttributeError unless in host memory.")
+      .def_prop_ro("__cuda_array_interface__", locked(+[](py_view& self) {
+                     return interface_if(self, false, "__cuda_array_interface__");
+                   }),
+                   nb::sig("def __cuda_array_interface__(self) -> dict[str, object]"),
+                   "CUDA Array Interface, version 3; AttributeError for host memory.")
+      .def("__getitem__", locked(+[](py_view& self, nb::handle key) -> nb::object {
+             return interface_of(self)[key];
+           }),
+           "key"_a, nb::sig("def __getitem__(self, key: str) -> object"), "Entry of the interface.")
+      .def("get", locked(+[](py_view& self, nb::handle key, nb::handle otherwise) {
+             return interface_of(self).attr("get")(key, otherwise);
+           }),
+           "key"_a, "default"_a = nb::none(),
+           nb::sig("def get(self, key: str, default: object = None) -> object"),
+           "Entry of the interface, or `default`.")
       .def(
           "__dlpack__",
           [](nb::pointer_and_handle<py_view> self, nb::handle stream, nb::handle max_version,
@@ -252,27 +251,62 @@ bool is_device_memory(const context_state& in, const argument_home& home) noexce
   return in.native_memory && !home.host && home.place.what() == data_place::kind::device;
 }
 
-nb::handle kept_description(const layout& of, const void* address, int device,
+nb::object kept_description(const layout& of, const void* address, int device,
                             nb::handle maker) noexcept {
+  const short_guard held(of.lock);
   for (const layout::described& each : of.kept) {
     if (each.address == address && each.device == device && each.maker.is(maker)) return each.what;
   }
   return {};
 }
 
-std::string lease::message(std::size_t index) const {
+namespace {
+
+std::string message_of(const lease::ended_task& task, const std::string& data) {
   std::string text =
-      "a view of " + (index < data.size() ? data[index] : "data") + " was used after its " + task;
-  if (site.file != nullptr) {
-    text += std::string(" (") + site.file + ":" + std::to_string(site.line) + ")";
+      "a view of " + (data.empty() ? "data" : data) + " was used after its " + task.name;
+  if (task.site.file != nullptr) {
+    text += std::string(" (") + task.site.file + ":" + std::to_string(task.site.line) + ")";
   }
   return text + " had ended; copy inside the task what is needed later, or use context.wait()";
 }
 
-void lease::check(std::size_t index) const {
-  if (!over) return;
-  throw binding_error(errc::usage, message(index),
-                      {task, index < data.size() ? data[index] : "", site});
+std::string name_at(const lease::ended_task& task, std::size_t index) {
+  return index < task.data.size() ? task.data[index] : std::string();
+}
+
+}  // namespace
+
+lease::ended_task lease::ended() const {
+  const short_guard held(lock_);
+  return ended_;
+}
+
+std::string lease::message(std::size_t index) const {
+  const ended_task task = ended();
+  return message_of(task, name_at(task, index));
+}
+
+void lease::refuse(std::size_t index) const {
+  const ended_task task = ended();
+  const std::string data = name_at(task, index);
+  throw binding_error(errc::usage, message_of(task, data), {task.name, data, task.site});
+}
+
+std::shared_ptr<context_state> lease::context(std::size_t index) const {
+  {
+    const short_guard held(lock_);
+    if (in_) return in_;
+  }
+  refuse(index);
+}
+
+void lease::end(ended_task what) noexcept {
+  std::shared_ptr<context_state> gone;
+  const short_guard held(lock_);
+  ended_ = std::move(what);
+  in_.swap(gone);
+  over_.set(true);
 }
 
 argument_list::entry& argument_list::checked(std::size_t index) {
@@ -289,11 +323,7 @@ argument_list::entry& argument_list::checked(std::size_t index) {
 }
 
 const std::shared_ptr<lease>& argument_list::lent() {
-  if (!lent_) {
-    lent_ = std::make_shared<lease>();
-    lent_->in = in_;
-    lent_->queue = queue_;
-  }
+  if (!lent_) lent_ = std::make_shared<lease>(in_, queue_);
   return lent_;
 }
 
@@ -400,14 +430,16 @@ nb::object argument_list::description(std::size_t index, nb::handle maker) {
   const entry& what = entries_[index];
   const layout_ptr of = what.what;
   const int device = what.home.place.index();
-  if (const nb::handle known = kept_description(*of, what.address, device, maker)) {
-    return nb::borrow(known);
+  if (nb::object known = kept_description(*of, what.address, device, maker); known.is_valid()) {
+    return known;
   }
-  nb::object made = maker(view(index));
+  layout::described fresh{what.address, device, nb::borrow(maker), maker(view(index))};
   constexpr std::size_t most_kept = 16;
+  nb::object made = fresh.what;
   std::vector<layout::described> gone;  // what dies may run code that comes here
+  const short_guard held(of->lock);
   if (of->kept.size() >= most_kept) gone.swap(of->kept);
-  of->kept.push_back({what.address, device, nb::borrow(maker), made});
+  of->kept.push_back(std::move(fresh));
   return made;
 }
 

@@ -28,21 +28,44 @@ struct argument_home {
 /// Whether that is memory of a device which GPU libraries can use.
 [[nodiscard]] bool is_device_memory(const context_state& in, const argument_home& home) noexcept;
 /// What `maker` made of data of this layout at that address of a device; null if nothing is kept.
-[[nodiscard]] nb::handle kept_description(const layout& of, const void* address, int device,
+[[nodiscard]] nb::object kept_description(const layout& of, const void* address, int device,
                                           nb::handle maker) noexcept;
 
-/// Shared by the views of one task. Guarded by the interpreter lock.
-struct lease {
-  std::shared_ptr<context_state> in;  ///< until it is over
-  std::uint64_t queue = 0;            ///< number of the task's queue
-  bool over = false;
-  std::string task;               ///< set when it is over and views are left
-  std::vector<std::string> data;  ///< names of the dependencies, likewise
-  source_site site;
+/// Shared by the views of one task. Any thread.
+class lease {
+ public:
+  /// What is left to say of a task that has ended.
+  struct ended_task {
+    std::string name;
+    std::vector<std::string> data;  ///< names of the dependencies
+    source_site site;
+  };
 
+  lease(std::shared_ptr<context_state> in, std::uint64_t queue_number)
+      : queue(queue_number), native_memory(in->native_memory), in_(std::move(in)) {}
+
+  const std::uint64_t queue;  ///< number of the task's queue
+  const bool native_memory;   ///< of the context
+
+  [[nodiscard]] bool is_over() const noexcept { return over_.get(); }
   /// Throws error(usage) naming the task, the datum and the line once it is over.
-  void check(std::size_t index) const;
+  void check(std::size_t index) const {
+    if (is_over()) refuse(index);
+  }
+  /// The same, and gives the context.
+  [[nodiscard]] std::shared_ptr<context_state> context(std::size_t index) const;
   [[nodiscard]] std::string message(std::size_t index) const;
+  void end(ended_task what) noexcept;
+
+ private:
+  [[noreturn]] void refuse(std::size_t index) const;
+  [[nodiscard]] ended_task ended() const;
+
+  shared_value<bool> over_{false};
+  // For what follows.
+  [[no_unique_address]] mutable short_lock lock_;
+  std::shared_ptr<context_state> in_;  // until it is over
+  ended_task ended_;
 };
 
 /// The Python class `stf_cai`.
@@ -56,16 +79,18 @@ struct py_view {
   std::size_t index = 0;              ///< of the dependency
   nb::object base;                    ///< kept alive; may be null
   nb::object interface;               ///< dict, made at the first use
+  [[no_unique_address]] call_lock lock;
 
   void check() const {
     if (lent) lent->check(index);
   }
+  friend call_lock& lock_of(py_view& view) noexcept { return view.lock; }
   /// A tuple that is equal for views of equal arrays, and of no others; None in host memory.
   [[nodiscard]] nb::object key() const;
 };
 
 /// The arguments of one open task or running body, as Python sees them. Arrays and views are made
-/// when first asked for. Needs the interpreter lock.
+/// when first asked for. Needs the interpreter lock, and the lock of the task.
 class argument_list {
  public:
   struct entry {
@@ -118,13 +143,13 @@ class argument_list {
   template <class Name, class Names>
   void close(source_site site, Name&& name, Names&& names) {
     entries_.clear();
-    if (!lent_) return;
-    lent_->over = true;
-    lent_->in.reset();
-    if (lent_.use_count() == 1) return;
-    lent_->task = name();
-    lent_->data = names();
-    lent_->site = site;
+    end_lease(site, name, names);
+  }
+  /// The same where other threads may be looking at the arguments: these stay, while views raise.
+  template <class Name, class Names>
+  void end_lease(source_site site, Name&& name, Names&& names) {
+    if (!lent_ || lent_.use_count() == 1) return;
+    lent_->end({name(), names(), site});
   }
 
  private:

@@ -397,7 +397,12 @@ def test_a_foreign_thread_may_take_the_lock_while_it_ends(run_clean):
         def __del__(self):
             print("third")
 
-    export(First()).drop_on_foreign_thread()
+    # Made by a thread that has ended: without the global lock, objects end on their own.
+    made = []
+    thread = threading.Thread(target=lambda: made.append(export(First())))
+    thread.start()
+    thread.join()
+    made.pop().drop_on_foreign_thread()
     print("end", threading.active_count())
     """
     assert run_clean(FOREIGN_THREAD + program) == "first\nthird\nsecond\nend 1\n"

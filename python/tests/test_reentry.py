@@ -2,6 +2,7 @@
 """Code of the user's that is called in the middle of a call of ours, and calls us again."""
 
 import gc
+import threading
 
 import millstream as stf
 import numpy as np
@@ -28,6 +29,16 @@ class RunsAtItsEnd:
 
     def __del__(self):
         self._what()
+
+
+def in_a_thread(call):
+    """Without a global lock an object ends on the thread that made it, while that is there.
+
+    What this thread makes ends with its last reference.
+    """
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
 
 
 class Exports:
@@ -109,13 +120,16 @@ def test_objects_that_submit_at_their_end(ctx):
     def at_the_end():
         ctx.host_launch(fn=called.append, args=(1,))
 
-    for _ in range(5):
+    def launch():
         ctx.host_launch(fn=lambda what: None, args=(RunsAtItsEnd(at_the_end),))
+
+    for _ in range(5):
+        in_a_thread(launch)
     ctx.finalize()
     assert called == [1] * 5
 
 
-def test_objects_that_finalize_at_their_end(open_ctx):
+def test_objects_that_finalize_at_their_end(open_ctx, gate):
     raised = []
 
     def at_the_end():
@@ -124,7 +138,11 @@ def test_objects_that_finalize_at_their_end(open_ctx):
         except stf.Error as error:
             raised.append(type(error))
 
-    open_ctx.host_launch(fn=lambda what: None, args=(RunsAtItsEnd(at_the_end),))
+    def launch():
+        open_ctx.host_launch(fn=lambda what: gate.hold(), args=(RunsAtItsEnd(at_the_end),))
+
+    in_a_thread(launch)
+    gate.open()
     open_ctx.finalize()
     assert raised == [stf.DeadlockError]
 

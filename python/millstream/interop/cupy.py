@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from millstream._stream import CudaStream
 
 TYPE_CHECKING = False
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 # By stream and device. Streams are pooled, so that there are few. Never emptied: the objects of
 # `Stream.from_external` destroy the stream, which is not theirs, when they die (CuPy 14).
 _switches: dict[tuple[int, int], Switch] = {}
+_making = threading.Lock()
 
 
 class _stream_switch:
@@ -39,8 +42,11 @@ def stream_switch(cupy: Any, stream: int, device: int) -> Switch | None:
     cuda = getattr(cupy, "cuda", None)
     if cuda is None or not cuda.is_available():
         return None
-    made = _switches[stream, device] = _stream_switch(_wrap(cuda, stream, device))
-    return made
+    with _making:  # once each, as a second object for a stream would destroy that when it dies
+        known = _switches.get((stream, device))
+        if known is None:
+            known = _switches[stream, device] = _stream_switch(_wrap(cuda, stream, device))
+    return known
 
 
 def _wrap(cuda: Any, stream: int, device: int) -> Any:
