@@ -360,6 +360,19 @@ struct registration {
   std::shared_ptr<void> owner;
 };
 
+/// Why executables had to be made, by reason. Of a shape that is not kept any more the cache knows
+/// why for the last thousand or so; the others count as new.
+struct recording_misses {
+  std::uint64_t new_shape = 0;  ///< nothing of this shape was launched before
+  std::uint64_t evicted = 0;    ///< dropped since for others, by the limit of bytes
+  std::uint64_t too_large = 0;  ///< larger by itself than the limit
+  std::uint64_t policy = 0;     ///< the policy had said not to keep it
+  std::uint64_t busy = 0;       ///< another context with the same resources was launching it
+  std::uint64_t refused = 0;    ///< kept, but the machine refused the update
+  std::uint64_t lost = 0;  ///< its launch had failed, or it could not be kept: its policy threw, or
+                           ///< memory was short
+};
+
 /// What a recorded context did with its stages (docs/design/0006-recording.md).
 struct recording_stats {
   std::uint64_t stages = 0;          ///< launched
@@ -369,6 +382,7 @@ struct recording_stats {
   std::uint64_t instantiations = 0;  ///< executables made
   std::uint64_t updates = 0;         ///< executables used again
   std::uint64_t refused_updates = 0;  ///< tried, and then made anew
+  recording_misses misses;            ///< instantiations, those that failed included, by reason
   std::string last_miss;              ///< why the last executable had to be made; "" = none was
 };
 

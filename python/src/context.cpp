@@ -301,6 +301,18 @@ void host_launch(py_context& self, const nb::args& deps, nb::handle function, nb
   submit_body(self.state, what, deps);
 }
 
+nb::dict by_reason(const recording_misses& now) {
+  nb::dict made;
+  made["new shape"] = now.new_shape;
+  made["evicted"] = now.evicted;
+  made["too large"] = now.too_large;
+  made["policy"] = now.policy;
+  made["busy"] = now.busy;
+  made["refused"] = now.refused;
+  made["lost"] = now.lost;
+  return made;
+}
+
 void add_recording(nb::dict& to, const recording_stats& now) {
   to["stages"] = now.stages;
   to["stage_breaks"] = now.stage_breaks;
@@ -309,6 +321,7 @@ void add_recording(nb::dict& to, const recording_stats& now) {
   to["instantiations"] = now.instantiations;
   to["updates"] = now.updates;
   to["refused_updates"] = now.refused_updates;
+  to["misses"] = by_reason(now.misses);
   to["last_miss"] = now.last_miss;
 }
 
@@ -531,14 +544,17 @@ void bind_watching(nb::class_<py_context>& type) {
           [](py_context& self) { return trace_snapshot(self, "_trace_snapshot()"); },
           nb::sig("def _trace_snapshot(self) -> dict[str, typing.Any]"),
           "What was recorded, as plain lists and dictionaries.")
-      .def("stats", &stats, nb::sig("def stats(self) -> dict[str, typing.Any]"),
-           "Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory. "
-           "With "
-           "`use_graph` also of its recordings: `stages` launched, `stage_breaks` (of these, "
-           "because "
-           "a body had to run in the caller's thread), `nodes`, `child_graphs`, `instantiations`, "
-           "`updates` (executables used again), `refused_updates`, and `last_miss`, the reason of "
-           "the last instantiation.")
+      .def(
+          "stats", &stats, nb::sig("def stats(self) -> dict[str, typing.Any]"),
+          "Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory. "
+          "With "
+          "`use_graph` also of its recordings: `stages` launched, `stage_breaks` (of these, "
+          "because "
+          "a body had to run in the caller's thread), `nodes`, `child_graphs`, `instantiations`, "
+          "`updates` (executables used again), `refused_updates`, `misses` (why executables had to "
+          "be made: counts by 'new shape', 'evicted' by the limit of bytes, 'too large' for it, "
+          "'policy', 'busy' in another context, 'refused' updates, 'lost' to a failure), and "
+          "`last_miss`, the reason of the last instantiation in words.")
       .def_prop_ro(
           "_records_calls",
           [](const py_context& self) { return self.state->use_graph && self.state->host_memory; },

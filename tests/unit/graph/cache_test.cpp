@@ -68,5 +68,36 @@ TEST(ExecutableCache, OneThatIsLargerThanTheLimitIsNotKeptAndDropsNone) {
   EXPECT_NE(cache.take({2, 1, 0}), nullptr);
 }
 
+TEST(ExecutableCache, AMissingShapeHasItsReason) {
+  using misses = recording_misses;
+  int alive = 0;
+  executable_cache cache(100);
+  EXPECT_EQ(cache.why_missing({1, 1, 0}), &misses::new_shape);
+  cache.give({1, 1, 0}, std::make_unique<executable>(60, alive));
+  auto used = cache.take({1, 1, 0});
+  EXPECT_EQ(cache.why_missing({1, 1, 0}), &misses::busy);
+  cache.give({1, 1, 0}, std::move(used));
+  cache.give({2, 1, 0}, std::make_unique<executable>(60, alive));
+  EXPECT_EQ(cache.why_missing({1, 1, 0}), &misses::evicted);
+  cache.give({3, 1, 0}, std::make_unique<executable>(101, alive));
+  EXPECT_EQ(cache.why_missing({3, 1, 0}), &misses::too_large);
+  cache.set_policy([](const executable_info&) { return false; });
+  cache.give({4, 1, 0}, std::make_unique<executable>(10, alive));
+  EXPECT_EQ(cache.why_missing({4, 1, 0}), &misses::policy);
+  cache.give({1, 1, 0}, std::make_unique<executable>(10, alive));  // the last reason counts
+  EXPECT_EQ(cache.why_missing({1, 1, 0}), &misses::policy);
+  EXPECT_EQ(cache.why_missing({1, 1, 1}), &misses::new_shape);
+}
+
+TEST(ExecutableCache, OnlyTheLastThousandReasonsAreRemembered) {
+  int alive = 0;
+  executable_cache cache(1);
+  for (std::uint64_t i = 0; i <= 1024; ++i)
+    cache.give({i, 1, 0}, std::make_unique<executable>(2, alive));
+  EXPECT_EQ(cache.why_missing({0, 1, 0}), &recording_misses::new_shape);
+  EXPECT_EQ(cache.why_missing({1, 1, 0}), &recording_misses::too_large);
+  EXPECT_EQ(cache.why_missing({1024, 1, 0}), &recording_misses::too_large);
+}
+
 }  // namespace
 }  // namespace millstream::graph

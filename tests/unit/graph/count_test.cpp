@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/machine.hpp"
+
 #include "tests/unit/core/heap_meter.hpp"
 #include "tests/unit/graph/engine.hpp"
 
@@ -208,6 +210,70 @@ TEST(RecordedCounts, AMissSaysWhy) {
   record_chain(on, {x.write()}, 11);
   EXPECT_EQ(recorded(on).instantiations, 2U);
   EXPECT_EQ(recorded(on).last_miss, "no executable of this shape (11 nodes) was kept");
+  EXPECT_EQ(recorded(on).misses.new_shape, 2U);
+  on.finish();
+}
+
+std::vector<std::uint64_t> misses_of(const untyped_context& on) {
+  const recording_misses now = recorded(on).misses;
+  return {now.new_shape, now.evicted, now.too_large, now.policy, now.busy, now.refused, now.lost};
+}
+
+/// A context on the null machine whose executables are kept up to that many bytes.
+context_options with_limit(std::size_t bytes) {
+  context_options options;
+  options.on = machine({.name = "null", .devices = 1});
+  options.use_graph = true;
+  options.resources.emplace(bytes);
+  return options;
+}
+
+std::size_t bytes_of_chain(int tasks) {
+  const context_options options = with_limit(std::size_t{1} << 30U);
+  untyped_context on(options);
+  const untyped_data x = on.make_data(64);
+  record_chain(on, {x.write()}, tasks);
+  on.finish();
+  return options.resources->bytes();
+}
+
+TEST(RecordedCounts, MissesAreCountedByReason) {
+  const context_options options = with_limit(bytes_of_chain(11));
+  untyped_context on(options);
+  const untyped_data x = on.make_data(64);
+  record_chain(on, {x.write()}, 10);
+  record_chain(on, {x.write()}, 10);
+  EXPECT_EQ(misses_of(on), (std::vector<std::uint64_t>{1, 0, 0, 0, 0, 0, 0}));
+  record_chain(on, {x.write()}, 11);  // takes the room of the one with 10
+  record_chain(on, {x.write()}, 10);
+  EXPECT_EQ(misses_of(on), (std::vector<std::uint64_t>{2, 1, 0, 0, 0, 0, 0}));
+  record_chain(on, {x.write()}, 12);
+  record_chain(on, {x.write()}, 12);
+  EXPECT_EQ(misses_of(on), (std::vector<std::uint64_t>{3, 1, 1, 0, 0, 0, 0}));
+  shared_resources shared = *options.resources;
+  shared.set_policy([](const executable_info&) { return false; });
+  record_chain(on, {x.write()}, 9);
+  record_chain(on, {x.write()}, 9);
+  EXPECT_EQ(misses_of(on), (std::vector<std::uint64_t>{4, 1, 1, 1, 0, 0, 0}));
+  shared.set_policy([](const executable_info&) -> bool { throw error(errc::usage, "no opinion"); });
+  record_chain(on, {x.write()}, 8);
+  record_chain(on, {x.write()}, 8);
+  EXPECT_EQ(misses_of(on), (std::vector<std::uint64_t>{5, 1, 1, 1, 0, 0, 1}));
+  EXPECT_EQ(recorded(on).instantiations, 9U);
+  on.finish();
+}
+
+TEST(RecordedCounts, AFailedLaunchLosesItsExecutable) {
+  untyped_context on = open_recorded("null", 1);
+  const untyped_data x = on.make_data(64);
+  record_chain(on, {x.write()}, 10);
+  backend::fault_plan plan;
+  plan.kind = backend::call::graph_launch;
+  plan.nth = 1;
+  on.where().state()->driver().set_fault_plan(plan);
+  record_chain(on, {x.write()}, 10);
+  record_chain(on, {x.write()}, 10);
+  EXPECT_EQ(misses_of(on), (std::vector<std::uint64_t>{1, 0, 0, 0, 0, 0, 1}));
   on.finish();
 }
 
