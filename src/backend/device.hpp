@@ -2,6 +2,7 @@
 /// A device of a machine, or the machine's host side.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,14 @@ namespace millstream::backend {
 struct memory_info {
   std::size_t total_bytes = 0;
   std::size_t used_bytes = 0;  ///< handed out by `allocate` and not yet released
+};
+
+/// The largest launches that a device takes, whatever the kernel. 0 = not known.
+struct launch_limits {
+  std::array<std::uint32_t, 3> grid{};
+  std::array<std::uint32_t, 3> block{};
+  std::uint32_t block_threads = 0;  ///< of all three extents together
+  std::uint32_t shared_bytes = 0;   ///< dynamic, of a block; kernels may have to ask for that many
 };
 
 /// Belongs to its machine. Any thread. The caller's current device and context are as before after
@@ -67,6 +76,8 @@ class device {
   virtual status release_managed(void* block, std::size_t bytes, queue& order);
 
   [[nodiscard]] virtual result<std::unique_ptr<program>> load(std::span<const std::byte> image) = 0;
+  /// Read from the driver at the first call. Null where there are none.
+  [[nodiscard]] virtual const launch_limits* limits() noexcept { return nullptr; }
   /// An entry point that somebody else loaded (a native function or kernel handle) and keeps loaded
   /// as long as it is used (capability::kernels). Kept by the device, one object per handle.
   [[nodiscard]] virtual result<kernel*> adopt_kernel(std::uint64_t native);

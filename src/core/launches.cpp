@@ -179,6 +179,69 @@ void check_config(const plan& who, const launch_config& how) {
   }
 }
 
+namespace {
+
+struct launch_part {
+  const char* name;  // "grid"
+  dims given;
+  const extents& most;
+};
+
+/// "with grid (1, 70000, 1), and device 'x' takes at most 65535 in y", or "".
+std::string passed_extent(const launch_part& part, const std::string& device) {
+  const std::array given{part.given.x, part.given.y, part.given.z};
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (part.most[i] == 0 || given[i] <= part.most[i]) continue;
+    return base::cat("with ", part.name, " (", given[0], ", ", given[1], ", ", given[2],
+                     "), and device ", base::quoted(device), " takes at most ", part.most[i],
+                     " in ", "xyz"[i]);
+  }
+  return {};
+}
+
+/// The highest number where it is beyond.
+std::uint64_t threads_of(const dims& block) noexcept {
+  std::uint64_t all = static_cast<std::uint64_t>(block.x) * static_cast<std::uint64_t>(block.y);
+  const bool beyond = __builtin_mul_overflow(all, static_cast<std::uint64_t>(block.z), &all);
+  return beyond ? std::numeric_limits<std::uint64_t>::max() : all;
+}
+
+std::string passed_limit(const launch_config& how, const backend::launch_limits& most,
+                         const std::string& device) {
+  std::string found = passed_extent({"grid", how.grid, most.grid}, device);
+  if (found.empty()) found = passed_extent({"block", how.block, most.block}, device);
+  if (!found.empty()) return found;
+  const std::uint64_t threads = threads_of(how.block);
+  if (most.block_threads > 0 && threads > most.block_threads) {
+    return base::cat("with a block of ", threads, " threads, and device ", base::quoted(device),
+                     " takes at most ", most.block_threads);
+  }
+  if (most.shared_bytes > 0 && how.shared_bytes > most.shared_bytes) {
+    return base::cat("with ", how.shared_bytes, " bytes of dynamic shared memory, and device ",
+                     base::quoted(device), " has at most ", most.shared_bytes, " for a block");
+  }
+  return {};
+}
+
+bool is_within(const dims& given, const extents& most) noexcept {
+  return given.x <= most[0] && given.y <= most[1] && given.z <= most[2];
+}
+
+}  // namespace
+
+void check_limits(const plan& who, const launch_config& how, backend::device& on) {
+  const backend::launch_limits* const most = on.limits();
+  if (most == nullptr) return;
+  if (is_within(how.grid, most->grid) && is_within(how.block, most->block) &&
+      threads_of(how.block) <= most->block_threads && how.shared_bytes == 0) {
+    return;  // nearly all
+  }
+  const std::string passed = passed_limit(how, *most, on.name());
+  if (passed.empty()) return;
+  throw error(errc::invalid_value, base::cat(who.full_name(), " launches a kernel ", passed,
+                                             "; give a smaller one, and more of them"));
+}
+
 void* launch_list::operator new(std::size_t bytes) {
   return base::take_block(bytes);
 }
@@ -240,6 +303,7 @@ void open_task::launch(kernel_launch&& what) {
   }
   check_open("launch");
   check_config(plan_, what.how);
+  check_limits(plan_, what.how, in_->on().at(plan_.exec));
   if (skipped_) return;
   if (launches_ == nullptr) launches_ = std::make_unique<launch_list>();
   if (launches_kernels()) {

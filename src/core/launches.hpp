@@ -50,4 +50,8 @@ class launch_list {
 /// not divide the grid. `who` begins the texts.
 void check_config(const plan& who, const launch_config& how);
 
+/// Throws error(invalid_value), with the extent and the limit, for a launch that the device takes
+/// of no kernel. `who` begins the text.
+void check_limits(const plan& who, const launch_config& how, backend::device& on);
+
 }  // namespace millstream::core

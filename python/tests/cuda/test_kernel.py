@@ -195,17 +195,27 @@ def test_exception_of_launch_leaves_the_data_as_they_were(ctx, function, x, y):
 @pytest.mark.parametrize(
     ("how", "text"),
     [
-        ({"block": 2048}, r"its block has 2048 threads, and .* takes at most 1024"),
-        (
-            {"shmem": 1 << 22},
-            r"asks for 4194304 bytes of dynamic shared memory, and .* at most \d+",
-        ),
+        ({"grid": (1, 65536)}, r"grid \(1, 65536, 1\), .* takes at most 65535 in y"),
+        ({"grid": (1, 1, 65536)}, r"grid \(1, 1, 65536\), .* takes at most 65535 in z"),
+        ({"block": 2048}, r"block \(2048, 1, 1\), .* takes at most 1024 in x"),
+        ({"block": (1, 1, 65)}, r"block \(1, 1, 65\), .* takes at most 64 in z"),
+        ({"block": (64, 32)}, r"a block of 2048 threads, and .* takes at most 1024"),
+        ({"shmem": 1 << 22}, r"4194304 bytes of dynamic shared memory, and .* has at most \d+"),
     ],
 )
-def test_launch_that_passes_a_limit_says_which(ctx, function, y, how, text):
+def test_launch_that_passes_a_limit_of_the_device_says_which(ctx, function, y, how, text):
     shape = {"grid": 1, "block": 64} | how
-    with pytest.raises(stf.Error, match=text) as caught, ctx.cuda_kernel(y.rw(), symbol="k") as k:
+    with pytest.raises(ValueError, match=text) as caught, ctx.cuda_kernel(y.rw(), symbol="k") as k:
         k.launch(function("test_scale_f64"), **shape, args=[k.get_arg(0), 2.0, N])
+    assert "'k'" in str(caught.value)
+    launch_axpy(ctx, function("test_axpy_f64"), y, y, 1.0)  # nothing else has failed
+    ctx.finalize()
+
+
+def test_launch_that_passes_a_limit_of_the_kernel_says_which(ctx, function, y):
+    text = r"asks for 65536 bytes of dynamic shared memory, and .* at most \d+ unless"
+    with pytest.raises(stf.Error, match=text) as caught, ctx.cuda_kernel(y.rw(), symbol="k") as k:
+        k.launch(function("test_scale_f64"), 1, 64, [k.get_arg(0), 2.0, N], shmem=1 << 16)
     assert "predecessor" not in str(caught.value)
     assert "'k'" in str(caught.value)
 

@@ -101,6 +101,14 @@ using green_context = struct green_context_object*;
 using resource_descriptor = struct resource_descriptor_object*;
 
 enum class device_attribute : std::uint32_t {
+  max_threads_per_block = 1,
+  max_block_x = 2,
+  max_block_y = 3,
+  max_block_z = 4,
+  max_grid_x = 5,
+  max_grid_y = 6,
+  max_grid_z = 7,
+  max_shared_bytes = 8,
   max_pitch = 11,
   multiprocessor_count = 16,
   compute_mode = 20,
@@ -110,6 +118,7 @@ enum class device_attribute : std::uint32_t {
   compute_capability_minor = 76,
   managed_memory = 83,
   concurrent_managed_access = 89,
+  max_shared_bytes_optin = 97,
   host_register_supported = 99,
   virtual_memory_management_supported = 102,
   memory_pools_supported = 115,

@@ -31,6 +31,7 @@ class device final : public backend::device {
   status release_managed(void* block, std::size_t bytes, backend::queue& order) override;
   [[nodiscard]] result<std::unique_ptr<backend::program>> load(
       std::span<const std::byte> image) override;
+  [[nodiscard]] const launch_limits* limits() noexcept override { return &state_->limits(); }
   [[nodiscard]] result<backend::kernel*> adopt_kernel(std::uint64_t native) override;
   [[nodiscard]] result<std::unique_ptr<backend::graph>> make_graph() override;
   [[nodiscard]] result<std::unique_ptr<backend::graph>> adopt_graph(std::uint64_t native) override;

@@ -120,6 +120,23 @@ int device_state::attribute(abi::device_attribute what) const noexcept {
   return answer == abi::result::success ? value : 0;
 }
 
+const launch_limits& device_state::limits() noexcept {
+  using attribute_of = abi::device_attribute;
+  const auto read = [this](attribute_of what) {
+    return static_cast<std::uint32_t>(std::max(attribute(what), 0));
+  };
+  std::call_once(limits_read_, [&] {
+    limits_.grid = {read(attribute_of::max_grid_x), read(attribute_of::max_grid_y),
+                    read(attribute_of::max_grid_z)};
+    limits_.block = {read(attribute_of::max_block_x), read(attribute_of::max_block_y),
+                     read(attribute_of::max_block_z)};
+    limits_.block_threads = read(attribute_of::max_threads_per_block);
+    limits_.shared_bytes =
+        std::max(read(attribute_of::max_shared_bytes), read(attribute_of::max_shared_bytes_optin));
+  });
+  return limits_;
+}
+
 result<std::unique_ptr<stream>> device_state::take_stream() {
   if (std::unique_ptr<stream> idle = take_idle()) return idle;
   return make_stream();

@@ -14,6 +14,7 @@
 #include "backend/cuda/driver.hpp"
 #include "backend/cuda/guard.hpp"
 #include "backend/cuda/memory.hpp"
+#include "backend/device.hpp"
 #include "backend/live_count.hpp"
 
 namespace millstream::backend::cuda {
@@ -82,6 +83,8 @@ class device_state {
   /// Not ok after a sticky error, with its text.
   status loss() noexcept;
   [[nodiscard]] int attribute(abi::device_attribute what) const noexcept;
+  /// Read at the first call.
+  [[nodiscard]] const launch_limits& limits() noexcept;
 
   /// A stream that nobody uses and that has nothing to do; never one that is destroyed later on
   /// before the device is closed.
@@ -140,6 +143,9 @@ class device_state {
   const std::shared_ptr<host_runner> runner_;
   abi::context partition_context_ = nullptr;  // written by `open`
   std::mutex partition_mutex_;  // one thread at a time is in it; the driver makes events under it
+
+  std::once_flag limits_read_;  // guards limits_
+  launch_limits limits_;
 
   std::mutex open_mutex_;  // guards the opening; outermost: the driver is called under it
 

@@ -78,6 +78,12 @@ result<std::unique_ptr<program>> device::load(std::span<const std::byte> /*image
   return missing(who_, "load device code", capability::kernels);
 }
 
+const launch_limits* device::limits() noexcept {
+  static constexpr launch_limits all_have{
+      {2147483647, 65535, 65535}, {1024, 1024, 64}, 1024, /*shared_bytes=*/0};
+  return &all_have;
+}
+
 result<std::unique_ptr<backend::graph>> device::make_graph() {
   if (status refused = machine_->gate.pass(call::make_graph, who_); !refused) return refused;
   return guarded(who_, [&]() -> result<std::unique_ptr<backend::graph>> {

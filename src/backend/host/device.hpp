@@ -30,6 +30,8 @@ class device final : public backend::device {
   [[nodiscard]] result<void*> allocate_managed(std::size_t bytes, backend::queue& order) override;
   status release_managed(void* block, std::size_t bytes, backend::queue& order) override;
   [[nodiscard]] result<std::unique_ptr<program>> load(std::span<const std::byte> image) override;
+  /// What all GPUs have in common, so that a program that runs here runs there.
+  [[nodiscard]] const launch_limits* limits() noexcept override;
   [[nodiscard]] result<std::unique_ptr<backend::graph>> make_graph() override;
 
  private:

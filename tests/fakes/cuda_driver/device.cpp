@@ -91,7 +91,16 @@ const error_text* text_of(result code) {
 // What a device of compute capability 9.0 answers; a plan in the settings overrides it.
 int default_attribute(device_attribute what) {
   switch (what) {
-    case device_attribute::max_pitch: return 2147483647;
+    case device_attribute::max_pitch:
+    case device_attribute::max_grid_x: return 2147483647;
+    case device_attribute::max_grid_y:
+    case device_attribute::max_grid_z: return 65535;
+    case device_attribute::max_block_z: return 64;
+    case device_attribute::max_shared_bytes: return 48 << 10;
+    case device_attribute::max_shared_bytes_optin: return 227 << 10;
+    case device_attribute::max_threads_per_block:
+    case device_attribute::max_block_x:
+    case device_attribute::max_block_y: return 1024;
     case device_attribute::multiprocessor_count: return static_cast<int>(multiprocessors);
     case device_attribute::compute_mode: return 0;
     case device_attribute::async_engine_count: return 3;

@@ -137,6 +137,41 @@ TEST(LaunchFailures, RefusedLaunchIsNamedAndPoisonsTheOutputs) {
   EXPECT_EQ(thrown([&] { task.launch({&any_kernel, {}, {}, nullptr}); }, &text), errc::usage);
 }
 
+// The machine has no limits of its own; these are what all GPUs have in common.
+TEST(LaunchFailures, TheHostMachineTakesWhatSomeGpuTakes) {
+  untyped_context on = open("host", 1);
+  const untyped_data x = on.make_data(8, "x");
+  int calls = 0;
+  const auto launch_with = [&](const launch_config& how, std::string* text = nullptr) {
+    untyped_task task(on);
+    task.set_kind(task_kind::cuda_kernel);
+    task.set_symbol("k");
+    task.add_dep(x.write());
+    task.start();
+    const errc why = thrown(
+        [&] { task.launch({nullptr, how, {}, make_body([&](const body_call&) { ++calls; })}); },
+        text);
+    if (why == errc::ok) {
+      task.end();
+    } else {
+      task.abandon();
+    }
+    return why;
+  };
+  EXPECT_EQ(launch_with({.grid = {2147483647, 65535, 65535}, .block = {1024, 1, 1}}), errc::ok);
+  EXPECT_EQ(launch_with({.grid = 1, .block = {4, 4, 64}, .shared_bytes = 1U << 30U}), errc::ok);
+  std::string text;
+  EXPECT_EQ(launch_with({.grid = {1, 65536}}, &text), errc::invalid_value);
+  EXPECT_TRUE(contains(text,
+                       "task 'k' launches a kernel with grid (1, 65536, 1), and device 'host:0' "
+                       "takes at most 65535 in y"))
+      << text;
+  EXPECT_EQ(launch_with({.grid = 1, .block = {33, 32}}, &text), errc::invalid_value);
+  EXPECT_TRUE(contains(text, "with a block of 1056 threads, and")) << text;
+  on.finalize();
+  EXPECT_EQ(calls, 2);
+}
+
 TEST(LaunchFailures, AbandonedTaskLeavesTheDataAsTheyWere) {
   untyped_context on = open("null", 1);
   const untyped_data x = on.make_data(800, "x");
