@@ -416,6 +416,13 @@ class context_ref : public untyped_context {
   /// a device's memory is error(invalid_value) on a GPU machine). It may take long, may use the
   /// library and the GPU and wait for the GPU, but must not wait for its own context. A task for a
   /// GPU that comes after it is submitted when it has ended, and that call returns then.
+  ///
+  /// In a recorded context on a GPU it closes the stage. One that is declared not to use the
+  /// device, `host_launch({.uses_device = false}, deps..., body)`, becomes a node instead, called
+  /// on a thread of the driver's: it must make no call of CUDA, must not use this library on that
+  /// machine (error(usage), which names the task), and must not wait for a thread that does. What
+  /// comes after it in the same stage runs even if it throws; data are poisoned as always, and no
+  /// registered buffer is written back with what was made of its result.
   template <class First, class... Rest>
     requires(!detail::leads_task<First>)
   void host_launch(First&& first, Rest&&... rest) {
@@ -564,7 +571,10 @@ class context_ref : public untyped_context {
       throw error(errc::invalid_value, "host_launch was given " + to_string(options.place) +
                                            ", but runs on the host; leave the place out");
     }
-    return {.symbol = options.symbol, .place = exec_place::host(), .site = options.site};
+    return {.symbol = options.symbol,
+            .place = exec_place::host(),
+            .site = options.site,
+            .uses_device = options.uses_device};
   }
   [[nodiscard]] bool runs_host_code(exec_place place) const noexcept {
     return runs_jobs_ || place.what() == exec_place::kind::host;

@@ -57,6 +57,7 @@ struct task_options {
   std::string_view symbol{};  ///< name in errors and traces; read during the call only
   exec_place place{};
   source_site site = std::source_location::current();  ///< line of the braces
+  bool uses_device = true;  ///< of a host function: see context_ref::host_launch
 };
 
 namespace detail {
@@ -393,6 +394,7 @@ void submit(untyped_context& in, task_kind kind, const task_options& options, bo
     if (spec.site.file == nullptr) spec.site = list[0].site;
   }
   spec.deps = list;
+  spec.uses_device = options.uses_device;
   in.submit(spec, std::move(work));
 }
 

@@ -110,8 +110,8 @@ struct body_call {
 
 /// Erased user code. Called at most once, after `keep` any number of times, destroyed exactly once,
 /// with none of the library's locks held: later on the queue's thread where the machine runs
-/// bodies, else before `submit` returns; in a recorded context on a GPU, when its stage has run,
-/// and on a stream that is being captured, with the captured graph.
+/// bodies, else before `submit` returns; in a recorded context on a GPU, when its stage has run
+/// and the context is next used, and on a stream that is being captured, with the captured graph.
 class MILLSTREAM_API body {
  public:
   body() = default;
@@ -183,6 +183,11 @@ struct task_spec {
   std::string_view symbol;
   source_site site;
   std::span<const task_dep> deps;
+  /// False: the body, a host function, makes no call of the driver, nor of the library where that
+  /// needs it, and waits for no thread that does. In a recorded context on a GPU it then becomes a
+  /// node, called on a thread of the driver's, and does not close the stage; elsewhere it changes
+  /// nothing. error(invalid_value) for a device.
+  bool uses_device = true;
 };
 
 /// A task or host function that failed after it had been submitted.
@@ -453,8 +458,9 @@ class MILLSTREAM_API untyped_context {
   /// and writes them. The context cannot be used any more, and `finish` does nothing. Blocks until
   /// the memory is there. Throws error(usage), before anything changed: in an immediate context or
   /// one on a caller's stream, while a task is open, after something was launched already (`fence`,
-  /// `wait`) or ran by itself (a body in the caller's thread, a host function on a GPU machine).
-  /// error(deadlock) from inside a body of this context. Does not look at failures.
+  /// `wait`) or ran by itself (a body in the caller's thread, a host function on a GPU machine that
+  /// is not declared not to use it). error(deadlock) from inside a body of this context. Does not
+  /// look at failures.
   [[nodiscard]] recorded_graph give_graph(std::shared_ptr<void> with = {});
   /// raise(take_failures()), and then `give_graph`.
   [[nodiscard]] recorded_graph to_graph();

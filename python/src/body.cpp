@@ -73,7 +73,8 @@ class python_body final : public body {
         arguments_(nb::object(what.arguments)),
         symbol_(what.symbol),
         list_(what.list),
-        site_(site) {
+        site_(site),
+        uses_device_(what.uses_device) {
     deps_.reserve(dep_count);
   }
 
@@ -102,9 +103,10 @@ class python_body final : public body {
     function_ = {};
     arguments_ = {};
   }
-  /// What it queued was recorded and will run with the stage, which keeps the body as long.
-  [[nodiscard]] bool is_captured(const body_call& call) const noexcept {
-    return state_->use_graph && state_->native_memory && call.device >= 0;
+  /// What it queued was recorded and will run with the stage, which keeps the body as long; or this
+  /// is a thread of the driver's, where what the function holds must not end.
+  [[nodiscard]] bool is_kept_by_stage(const body_call& call) const noexcept {
+    return state_->use_graph && state_->native_memory && (call.device >= 0 || !uses_device_);
   }
 
   std::shared_ptr<context_state> state_;
@@ -113,6 +115,7 @@ class python_body final : public body {
   std::string symbol_;
   std::uint64_t list_;
   source_site site_;
+  bool uses_device_;
   std::vector<body_dep> deps_;
   std::vector<std::string> names_;  // in checker mode
   bool is_kept_ = false;
@@ -133,9 +136,9 @@ void python_body::run(const body_call& call) {
     }
     close(task);
   }
-  if (failed || !is_captured(call)) {
+  if (!is_kept_by_stage(call) || (failed && call.device >= 0)) {
     if (!is_kept_) release();
-  } else {
+  } else if (!is_kept_) {
     deps_.clear();
   }
   if (failed) throw *failed;
@@ -375,6 +378,7 @@ void body_submission::hand_over() {
   spec.symbol = what_.symbol;
   spec.site = site_;
   spec.deps = accesses_;
+  spec.uses_device = what_.uses_device;
   with_details([&] { return error_details{std::string(what_.symbol), {}, site_}; },
                [&] {
                  const may_block section;

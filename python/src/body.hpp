@@ -21,6 +21,7 @@ struct body_arguments {
   task_kind kind = task_kind::submit;
   exec_place place;
   std::string_view symbol;
+  bool uses_device = true;
   std::uint64_t list = 0;  ///< `py_context::list` of the context it is submitted through
 };
 

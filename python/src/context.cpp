@@ -269,11 +269,12 @@ body_arguments submission_of(const py_context& self, nb::handle function) {
 }
 
 void submit(py_context& self, nb::handle function, const nb::args& deps, nb::handle arguments,
-            nb::handle place, nb::handle symbol) {
+            nb::handle place, nb::handle symbol, nb::handle uses_device) {
   body_arguments what = submission_of(self, function);
   what.arguments = to_tuple(arguments, what.who);
   what.place = to_exec_place(place, "place");
   what.symbol = to_name(symbol, "symbol");
+  what.uses_device = to_bool(uses_device);
   submit_body(self.state, what, deps);
 }
 
@@ -287,7 +288,7 @@ nb::object submit_directly(call_arguments given) {
 }
 
 void host_launch(py_context& self, const nb::args& deps, nb::handle function, nb::handle arguments,
-                 nb::handle symbol) {
+                 nb::handle symbol, nb::handle uses_device) {
   check_live(*self.state, "host_launch()");
   check_callable(function, "host_launch()");
   body_arguments what;
@@ -298,6 +299,7 @@ void host_launch(py_context& self, const nb::args& deps, nb::handle function, nb
   what.list = self.list;
   what.place = exec_place::host();
   what.symbol = to_name(symbol, "symbol");
+  what.uses_device = to_bool(uses_device);
   submit_body(self.state, what, deps);
 }
 
@@ -470,26 +472,32 @@ void bind_working(nb::class_<py_context>& type) {
            "the device that is current in this thread now, on host machines on device 0. "
            "TypeError for others, None among them, ValueError for two places or data of a "
            "different context.")
-      .def(
-          "submit", &submit, "fn"_a.none(), "deps"_a, "args"_a.none() = nb::tuple(),
-          "place"_a = nb::none(), "symbol"_a = nb::none(),
-          nb::sig("def submit(self, fn: collections.abc.Callable[..., object], *deps: dep, "
-                  "args: collections.abc.Iterable[object] = (), "
-                  "place: millstream.exec_place | None = None, symbol: str | None = None) -> None"),
-          "Hands a function over and returns. It is called with one array per dependency that is "
-          "no token (NumPy on host devices, else the views of `task.args_cai`), then `args`: "
-          "later, on the queue of its device, on host machines; before `submit` returns on "
-          "others. Arrays are valid during the call. What it returns is ignored; what it raises "
-          "comes from the next `wait`, `finalize` or `check_errors`.")
+      .def("submit", &submit, "fn"_a.none(), "deps"_a, "args"_a.none() = nb::tuple(),
+           "place"_a = nb::none(), "symbol"_a = nb::none(), "uses_device"_a = true,
+           nb::sig("def submit(self, fn: collections.abc.Callable[..., object], *deps: dep, "
+                   "args: collections.abc.Iterable[object] = (), "
+                   "place: millstream.exec_place | None = None, symbol: str | None = None, "
+                   "uses_device: bool = True) -> None"),
+           "Hands a function over and returns. It is called with one array per dependency that is "
+           "no token (NumPy on host devices, else the views of `task.args_cai`), then `args`: "
+           "later, on the queue of its device, on host machines; before `submit` returns on "
+           "others. Arrays are valid during the call. What it returns is ignored; what it raises "
+           "comes from the next `wait`, `finalize` or `check_errors`. `uses_device`: see "
+           "`host_launch`; ValueError if false for a device.")
       .def(
           "host_launch", &host_launch, "deps"_a, "fn"_a.none(), "args"_a = nb::none(),
-          "symbol"_a = nb::none(),
+          "symbol"_a = nb::none(), "uses_device"_a = true,
           nb::sig("def host_launch(self, *deps: dep, fn: collections.abc.Callable[..., object], "
                   "args: collections.abc.Iterable[object] | None = None, "
-                  "symbol: str | None = None) -> None"),
+                  "symbol: str | None = None, uses_device: bool = True) -> None"),
           "`submit` to a worker thread of the host: `fn` gets NumPy arrays (read-only for `read` "
           "accesses), then `args`. It may take long, and may use a GPU and wait for it. A task for "
-          "a GPU that comes after it begins when it has ended, and that call returns then.")
+          "a GPU that comes after it begins when it has ended, and that call returns then. "
+          "``uses_device=False`` declares that `fn` neither uses a GPU, nor this library on a GPU "
+          "machine, nor waits for a thread that does: with `use_graph` on a GPU it is a node of "
+          "the "
+          "recording then, called on a thread of the driver's, and does not end the stage. Such "
+          "calls in it raise UsageError. Elsewhere it changes nothing.")
       .def("wait", &wait, "ld"_a.none(),
            nb::sig("def wait(self, ld: millstream.logical_data) -> "
                    "numpy.typing.NDArray[typing.Any] | None"),

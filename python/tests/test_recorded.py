@@ -90,6 +90,42 @@ def test_the_same_shape_again_is_an_update(host):
     ctx.finalize()
 
 
+REASONS = ["new shape", "evicted", "too large", "policy", "busy", "refused", "lost"]
+
+
+@pytest.mark.host_devices
+def test_misses_are_counted_by_reason(host):
+    def run(shared, *lengths):
+        with stf.context(use_graph=True, machine=host, handle=shared) as ctx:
+            data = ctx.logical_data_zeros((4,))
+            ctx.fence()
+            before = ctx.stats()["misses"]
+            for length in lengths:
+                for _ in range(length):
+                    ctx.submit(add, data.rw(), args=(1.0,))
+                ctx.fence()
+        after = ctx.stats()["misses"]
+        assert list(after) == REASONS
+        return {reason: after[reason] - before[reason] for reason in REASONS}
+
+    none = dict.fromkeys(REASONS, 0)
+    assert run(stf.async_resources(), 3, 3, 4) == none | {"new shape": 2}
+    assert run(stf.async_resources(limit_bytes=1), 3, 3) == none | {"new shape": 1, "too large": 1}
+
+
+@pytest.mark.host_devices
+def test_the_declaration_of_a_host_function_changes_nothing_on_a_host_machine(host):
+    values = np.zeros(4)
+    with stf.context(use_graph=True, machine=host) as ctx:
+        data, other = ctx.logical_data(values), ctx.logical_data_zeros((4,))
+        for uses_device in (True, False):
+            ctx.host_launch(data.rw(), fn=add, args=(1.0,), uses_device=uses_device)
+        ctx.submit(lambda x: ctx.submit(add, other.rw(), args=(1.0,)), data.rw(),
+                   place=stf.exec_place.host(), uses_device=False)  # fmt: skip
+    assert values.tolist() == [2.0] * 4
+    assert ctx.stats()["stage_breaks"] == 0
+
+
 @pytest.mark.host_devices
 def test_contexts_with_one_handle_share_executables(host):
     shared = stf.async_resources()

@@ -50,7 +50,8 @@ class graph {
   /// a copy that is left out is `none`, which takes no part in an `after`.
   [[nodiscard]] virtual result<graph_node> add_copy(const copy_request& what, node_span after) = 0;
   [[nodiscard]] virtual result<graph_node> add_fill(const fill_request& what, node_span after) = 0;
-  /// `what` is called at each launch, on a thread of that device's queues (-1: of the host side's).
+  /// `what` is called at each launch, on a thread of that device's queues (-1: of the host side's,
+  /// or, if it calls_no_driver, of the driver's).
   /// It is not owned: it must be there until the last launch has called it, so one that disposes of
   /// itself can be launched once. `unsupported` for a device without capability::runs_jobs.
   [[nodiscard]] virtual result<graph_node> add_host(job& what, int device, node_span after) = 0;

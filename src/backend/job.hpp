@@ -22,6 +22,9 @@ class job {
   virtual void discard() noexcept = 0;
 
   job* next = nullptr;  ///< for whoever holds the job at the moment
+  /// It makes no call of the driver and waits for nothing that does, so a graph may call it on a
+  /// thread of the driver's (graph::add_host).
+  bool calls_no_driver = false;
 
  protected:
   ~job() = default;

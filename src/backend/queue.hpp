@@ -40,6 +40,10 @@ struct copy_request {
   /// If not null, the copy is left out when the word is not null. A queue that runs jobs looks
   /// when the copy's turn comes, another one when the call is made. The word outlives the copy.
   const std::atomic<void*>* skip_when = nullptr;
+  /// Of a node of a graph: host memory is read and written between what comes before the node and
+  /// what comes after it, whatever kind of memory it is. Drivers promise that of page-locked memory
+  /// only; other memory they may read when the graph is launched.
+  bool at_its_turn = false;
 
   [[nodiscard]] static copy_request contiguous(void* to, memory_home to_home, const void* from,
                                                memory_home from_home, std::size_t bytes) noexcept {

@@ -305,6 +305,7 @@ void context::record_before_overtaking(const plan& of) {
   }
   apply_writes(of);
   note_derivation(of);
+  if (has_host_nodes_) note_doubt(of);
 }
 
 // All of a context on a caller's stream comes after what was in that, also what the host does.
@@ -510,27 +511,36 @@ void context::note_derivations(const plan& of) {
   }
 }
 
+namespace {
+
+void spread(const derivation& along) {
+  for (const derived_version& from : along.from) {
+    failed_task* const because = from.what->poison.find(from.version);
+    if (because == nullptr) continue;
+    for (const derived_version& to : along.to)
+      to.what->poison.add(to.version, because);
+    break;
+  }
+}
+
+}  // namespace
+
 void context::keep_derivation(derivation&& noted) {
   if (noted.from.empty() || noted.to.empty()) return;
   for (const derived_version& each : noted.from)
     each.what->add_reference();
   for (const derived_version& each : noted.to)
     each.what->add_reference();
+  const std::scoped_lock hold(derivations_mutex_);
+  spread(noted);  // a host node may have failed a moment ago
   derivations_.push_back(std::move(noted));
 }
 
 // In submission order, so that one pass reaches everything.
-void context::spread_poison(const lock& held) {
-  (void)held;
-  for (const derivation& each : derivations_) {
-    for (const derived_version& from : each.from) {
-      failed_task* const because = from.what->poison.find(from.version);
-      if (because == nullptr) continue;
-      for (const derived_version& to : each.to)
-        to.what->poison.add(to.version, because);
-      break;
-    }
-  }
+void context::spread_poison() {
+  const std::scoped_lock hold(derivations_mutex_);
+  for (const derivation& each : derivations_)
+    spread(each);
 }
 
 void context::host_lane_ended() noexcept {
@@ -540,6 +550,7 @@ void context::host_lane_ended() noexcept {
     lanes_.unpark();
     lanes_.forget_settled();
     on().note_host_end();
+    const std::scoped_lock hold(derivations_mutex_);
     if (!lanes_.has_unfinished_host_job()) settled.swap(derivations_);
   }
   for (const derivation& each : settled) {

@@ -88,7 +88,7 @@ std::string untyped_data::symbol() const {
 
 void untyped_data::set_symbol(std::string_view name) const {
   if (state_ == nullptr) throw error(errc::usage, "set_symbol was called on a handle without data");
-  const std::scoped_lock hold(state_->owner->mutex());
+  const std::scoped_lock hold(state_->owner->mutex(), core::names_mutex());
   state_->symbol = name;
 }
 

@@ -24,6 +24,7 @@
 #include "core/lanes.hpp"
 #include "core/machine.hpp"
 #include "core/memory.hpp"
+#include "core/node_jobs.hpp"
 #include "core/notifier.hpp"
 #include "core/open_body.hpp"
 #include "core/plan.hpp"
@@ -112,6 +113,7 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   void let_go(data& what) noexcept;
   /// See is_buffer_at_rest.
   [[nodiscard]] bool is_at_rest(data& what) noexcept;
+  static void let_go_elsewhere(data& what) noexcept;
   /// A datum's object dies.
   void forget(data& what) noexcept;
   /// Blocks until the lane's tail of now has ended.
@@ -222,8 +224,9 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   void spoil(const lock& held, const plan& of, failed_task& because);
   /// The same for a task that never reaches a queue, with its report.
   void skip(const lock& held, const plan& of, failed_task& because);
-  /// A host function's outputs were poisoned: so is what was derived from them.
-  void spread_poison(const lock& held);
+  /// A host function's outputs were poisoned: so is what was derived from them. Any thread, with or
+  /// without the lock.
+  void spread_poison();
   /// Without the lock: something in a host lane has ended, where device queues do not run jobs.
   void host_lane_ended() noexcept;
   /// For the notifier: takes the marks back, and says how it ended.
@@ -335,6 +338,7 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
     completion launch;
     std::vector<body_ptr> bodies;
     std::vector<std::shared_ptr<void>> owners;
+    node_jobs jobs;  // until it is launched
   };
   void acquire_recorded(plan& of);
   void attach_recorded(access& of);
@@ -358,6 +362,25 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   /// Closes the stage for a task that does not become a part of it, if that uses what the stage
   /// does.
   [[nodiscard]] bool break_stage(lock& held, const plan& of);
+  /// Whether a graph calls the task's host function on a thread of the driver's.
+  [[nodiscard]] bool is_host_node(const plan& of) const noexcept {
+    return is_recorded(of) && of.exec == host_place && !on().has(backend::capability::runs_jobs);
+  }
+  /// Which of the data that the task writes a host node may still poison.
+  void note_doubt(const plan& of) noexcept;
+  /// Whether a host node that may still fail has to do with the present version: then nothing may
+  /// be copied to the user's buffer without a look when the copy's turn comes.
+  [[nodiscard]] bool is_doubtful(const data& what) const noexcept {
+    return what.doubt != 0 && !lanes_.is_stage_over(what.doubt - 1);
+  }
+  /// Before the task: where a node would bring such content to a user's buffer, its stage is over
+  /// then. True if it had to be launched or waited for; unlocks meanwhile.
+  [[nodiscard]] bool await_doubtful(lock& held, const plan& of);
+  [[nodiscard]] bool await_doubt(lock& held, const data& what, const plan& of);
+  /// Whether it is written back when its stage was launched, and not before.
+  [[nodiscard]] bool is_written_back_late(const data& what) const noexcept {
+    return what.registered && is_doubtful(what) && !is_launched(what);
+  }
   /// Whether nothing but what its body issues is recorded for the task.
   [[nodiscard]] bool records_body_only(const plan& of) const noexcept;
   [[nodiscard]] unrecorded lose_body(const lock& held, const plan& of, const error& broken,
@@ -365,8 +388,10 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   [[nodiscard]] bool is_recorder_busy() const noexcept {
     return lanes_.recording() != nullptr && lanes_.recording()->is_busy();
   }
-  void write_back_postponed(const lock& held);
-  void await_postponed(lock& held);
+  /// What is doubtful only with `all`, or when it was launched.
+  void write_back_postponed(const lock& held, bool all = false);
+  /// Unless they are of no concern to a buffer there.
+  void await_postponed(lock& held, const strided& area);
   void drop_postponed(std::vector<std::shared_ptr<void>>& dropped);
   void launch_stage(lock& held);
   void lose_stage(const lock& held, const std::exception_ptr& cause, const std::string& task,
@@ -383,6 +408,7 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   struct given_parts;
   void issue_graph(const lock& held, const plan& of, backend::graph* graph, given_graph* ours);
   void launch_graph(const plan& of, backend::graph* graph, given_graph* ours);
+  void look_by_host(const lock& held, const plan& of, completion launched, body_ptr& look);
   void check_may_give(const lock& held);
   [[nodiscard]] std::shared_ptr<given_parts> take_parts(const lock& held,
                                                         recorder::taken_stage& taken);
@@ -402,6 +428,8 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   void run_at_once(lock& held, plan& of, body_ptr& work);
 
   // transfer.cpp
+  [[nodiscard]] bool is_beside_host_nodes(const data& of, const instance& from,
+                                          place_index to_place, lane_index on_lane) const noexcept;
   [[nodiscard]] backend::status queue_copy(data& of, const instance& from, void* to,
                                            place_index to_place, lane_index on,
                                            const std::atomic<void*>* skip_when);
@@ -431,6 +459,7 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   [[nodiscard]] memory_block take_block(place_index place, std::size_t bytes, lane_index order);
   [[nodiscard]] std::unique_ptr<backend::event> take_event();
   [[nodiscard]] plan plan_of_wait(const task_dep& dep, const char* reader);
+  [[nodiscard]] bool await_shared(lock& held, const plan& of);
   [[nodiscard]] completion_set before_content(lock& held, plan& of);
   void await_content(lock& held, plan& of);
 
@@ -496,6 +525,7 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   bool has_owners_ = false;   // data with owners of their buffers were registered
   bool has_locked_pages_ = false;
   bool closing_ = false;                 // a thread finalizes it
+  bool has_host_nodes_ = false;          // there was one: see is_host_node
   std::atomic<bool> any_failed_{false};  // whether `failures_` ever had one
   std::uint64_t last_task_ = 0;
   std::uint64_t task_count_ = 0;
@@ -517,6 +547,7 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   range_registry ranges_;
   std::vector<data*> all_data_;
   std::vector<retired> retired_;
+  std::mutex derivations_mutex_;  // guards the next; only poison records' come under it
   std::vector<derivation> derivations_;
   std::vector<std::shared_ptr<void>> kept_;  // what the caller's stream may use
   std::vector<std::unique_ptr<backend::event>> events_;

@@ -48,6 +48,11 @@ void poison_record::forget_later() {
   word_.store(left, std::memory_order_release);
 }
 
+std::mutex& names_mutex() noexcept {
+  static auto* const only = new std::mutex;
+  return *only;
+}
+
 data::data(std::shared_ptr<context> in, std::uint64_t number, std::size_t size)
     : owner(std::move(in)), bytes(size), id(number) {}
 

@@ -120,11 +120,14 @@ class data {
 
   poison_record poison;          // has its own lock
   std::uint32_t settled_at = 0;  // the stage that completions here are of, at the earliest
+  /// 1 + the last stage whose host nodes may still poison the present version, 0 = none: see
+  /// context::is_doubtful.
+  std::uint32_t doubt = 0;
 
   const std::uint64_t id;
-  source_site site;  // fixed at creation
-  strided area;      // of registered data: the user's buffer; fixed at creation
-  std::string symbol;
+  source_site site;                  // fixed at creation
+  strided area;                      // of registered data: the user's buffer; fixed at creation
+  std::string symbol;                // changed under names_mutex() besides
   std::shared_ptr<void> keep_alive;  // the owner of the user's buffer
   std::size_t position = 0;          // in the context's list
   // Registered data that have bytes of the user's in common with it: see sharing.cpp.
@@ -175,5 +178,8 @@ class data {
   /// Deletes the object with the last one; call it without any lock.
   void drop_reference() noexcept;
 };
+
+/// For whoever reads symbols without the context's lock. Innermost.
+[[nodiscard]] std::mutex& names_mutex() noexcept;
 
 }  // namespace millstream::core

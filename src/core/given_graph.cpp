@@ -19,6 +19,18 @@ Value value_of(backend::result<Value> answer) {
   return std::move(answer.value());
 }
 
+// What is recorded in place of a task that ran by itself.
+std::string way_into_graphs(const machine& on) {
+  const bool runs_jobs = on.has(backend::capability::runs_jobs);
+  const bool records_bodies = runs_jobs || on.has(backend::capability::capture_to_graph);
+  return base::cat(records_bodies ? "hand its body over as a function for a device with "
+                                    "ctx.submit, which is recorded"
+                                  : "describe its kernels with ctx.cuda_kernel, which are recorded",
+                   runs_jobs ? ""
+                             : "; a host function is, too, if it is declared not to use the device "
+                               "(uses_device = false)");
+}
+
 // Native graphs of others; what they look like is told apart by their number of nodes and by the
 // machine.
 constexpr std::uint64_t hash_of_others = 0x67726170'68730000U;
@@ -56,6 +68,7 @@ void given_graph::launch_on(backend::queue& on) {
 std::uint64_t given_graph::launch(std::optional<std::uint64_t> stream) {
   check_process();
   machine& on = from_->on();
+  check_outside_node(on, "launch");
   if (stream) {
     launch_on(*on.adopt(*stream, /*one_thread=*/true).queue);
     return *stream;
@@ -85,7 +98,9 @@ struct context::given_parts final : launch_outcome {
     given_parts& parts_;
   };
 
-  explicit given_parts(std::shared_ptr<context> from) : of(std::move(from)), begin(*this) {}
+  explicit given_parts(std::shared_ptr<context> from) : of(std::move(from)), begin(*this) {
+    begin.calls_no_driver = true;
+  }
   ~given_parts() {
     for (task_job* each : jobs)
       each->dispose();
@@ -151,16 +166,10 @@ void context::check_may_give(const lock& held) {
                 "graph on the stream");
   }
   check_no_open_task("to_graph");
-  const bool records_bodies =
-      on().has(backend::capability::runs_jobs) || on().has(backend::capability::capture_to_graph);
   if (!outside_.empty()) {
-    throw error(errc::usage,
-                base::cat("to_graph was called after ", outside_,
-                          " had run by itself, so that the graph would lack it; ",
-                          records_bodies
-                              ? "hand its body over as a function for a device with ctx.submit, "
-                                "which is recorded"
-                              : "describe its kernels with ctx.cuda_kernel, which are recorded"));
+    throw error(errc::usage, base::cat("to_graph was called after ", outside_,
+                                       " had run by itself, so that the graph would lack it; ",
+                                       way_into_graphs(on())));
   }
   if (lanes_.recording()->stage() > 0) {
     throw error(errc::usage,
@@ -179,6 +188,7 @@ std::shared_ptr<context::given_parts> context::take_parts(const lock& held,
     parts->jobs.push_back(static_cast<task_job*>(each));
     parts->jobs.back()->keep();
   }
+  present_.jobs.forget();
   parts->stage = std::exchange(present_, {});
   for (data* each : all_data_) {
     each->add_reference();
@@ -205,6 +215,7 @@ void context::or_lose_stage(const lock& held, Call&& call) {
 
 std::shared_ptr<given_graph> context::give_graph(std::shared_ptr<void> with) {
   check_process();
+  check_outside_node(on(), "to_graph");
   if (current_job().owner == this) {
     throw error(errc::deadlock, base::cat("to_graph was called inside ", running_task_name(),
                                           " of the same context; call it after that has returned"));
@@ -220,7 +231,7 @@ std::shared_ptr<given_graph> context::give_graph(std::shared_ptr<void> with) {
       drain_lanes(held);
       check_may_give(held);
     }
-    write_back_postponed(held);
+    write_back_postponed(held, /*all=*/true);
     for (data* each : all_data_) {
       if (each->let_go || !each->registered) continue;
       each->poison.watch(each->version);
@@ -237,9 +248,10 @@ std::shared_ptr<given_graph> context::give_graph(std::shared_ptr<void> with) {
   std::weak_ptr<launch_outcome> outcome;
   if (!parts->jobs.empty()) {
     if (on().has(backend::capability::values)) outcome = parts;  // else no job runs
+    const int caller = on().has(backend::capability::runs_jobs) ? taken.place : host_place;
     auto whole = value_of(on().at(taken.place).make_graph());
-    const backend::graph_node begin = value_of(whole->add_host(parts->begin, taken.place, {}));
-    static_cast<void>(value_of(whole->add_child(*graph, {&begin, 1})));
+    const backend::graph_node begin = value_of(whole->add_host(parts->begin, caller, {}));
+    static_cast<void>(value_of(whole->take_child(std::move(graph), {&begin, 1})));
     graph = std::move(whole);
   }
   check(graph->keep(std::move(parts)));
@@ -282,11 +294,28 @@ void context::issue_graph(const lock& held, const plan& of, backend::graph* grap
   body_ptr look = make_body([told = std::move(outcome)](const body_call&) {
     if (const std::exception_ptr why = told->failure()) std::rethrow_exception(why);
   });
-  queue_body(held, of, look);
+  if (on().has(backend::capability::runs_jobs)) return queue_body(held, of, look);
+  look_by_host(held, of, launched, look);
+}
+
+// Queues of the device take no jobs. In a capture of the caller's nobody can look at each launch.
+void context::look_by_host(const lock& held, const plan& of, completion launched, body_ptr& look) {
+  if (lanes_.is_recorded()) return publish(held, of, launched);
+  plan by_host = of;
+  by_host.exec = host_place;
+  const bool recorded = is_recorded(of);
+  by_host.lane = recorded ? lanes_.open_recorded(host_place) : lanes_.idle_host_lane();
+  lanes_.wait(by_host.lane, launched);
+  if (recorded) {
+    has_host_nodes_ = true;
+    note_doubt(by_host);
+  }
+  queue_body(held, by_host, look);
 }
 
 void context::add_graph(const task_spec& what, const added_graph& given) {
   check_process();
+  check_outside_node(on(), "add_graph");
   task_spec asked = what;
   asked.kind = task_kind::add_graph;
   plan of;

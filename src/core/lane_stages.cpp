@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.hpp"
+#include "base/text.hpp"
 #include "core/lanes.hpp"
 #include "core/notifier.hpp"
 #include "core/wait_graph.hpp"
@@ -59,7 +61,8 @@ lane_index lane_set::open_recorded(place_index place) {
   return recorder_->open(place);
 }
 
-completion lane_set::launch_stage() {
+void lane_set::hold_back_launch() {
+  if (!is_done(nodes_end_)) before_stage_.add(nodes_end_);
   if (!machine_.has(backend::capability::runs_jobs) && launch_lane_ != no_lane &&
       (is_held_up(before_stage_) || has_waits(launch_lane_))) {
     if (current_job().owner == nullptr && !is_notifier_thread()) {
@@ -69,15 +72,50 @@ completion lane_set::launch_stage() {
     }
     park(launch_lane_);
   }
+}
+
+void lane_set::hold_back_behind_nodes() const {
+  if (is_done(nodes_end_) || current_job().owner != nullptr || is_notifier_thread()) return;
+  completion_set behind;
+  behind.add(nodes_end_);
+  throw held_back(std::move(behind));
+}
+
+bool lane_set::are_before_launch(const completion_set& what) const noexcept {
+  return std::all_of(what.begin(), what.end(), [&](completion each) {
+    each = settled(each);
+    return each.is_recorded() || is_done(each) ||
+           (each.lane == nodes_end_.lane && each.sequence <= nodes_end_.sequence);
+  });
+}
+
+// One that cannot be made is a loss of order with other calls of the driver only.
+completion lane_set::end_on_host(completion launched, backend::job& at_end) noexcept {
+  bool taken = false;
+  try {
+    const lane_index host = idle_host_lane();
+    wait(host, launched);
+    taken = queue(host).run(at_end).ok();
+    if (taken) return nodes_end_ = advance(host);
+  } catch (const std::exception& broken) {
+    base::log(base::log_level::debug, base::cat("the end of a stage: ", broken.what()));
+  }
+  if (!taken) at_end.discard();
+  return launched;
+}
+
+completion lane_set::launch_stage(backend::job* at_end) {
   try {
     wait(launch_lane_, before_stage_);
     recorder_->launch(queue(launch_lane_));
   } catch (...) {
+    if (at_end != nullptr) at_end->discard();
     recorder_->give_up();
     end_stage({{}, before_stage_});
     throw;
   }
-  const completion launched = advance(launch_lane_);
+  completion launched = advance(launch_lane_);
+  if (at_end != nullptr) launched = end_on_host(launched, *at_end);
   end_stage({launched, {}});
   return launched;
 }

@@ -137,9 +137,28 @@ class lane_set {
   [[nodiscard]] const completion_set* given_up(completion what) const noexcept;
   /// Whether all of it is in lanes that run, or past: nothing belongs to the present stage.
   [[nodiscard]] bool are_launched(const completion_set& what) const noexcept;
+  /// Before the next: throws held_back as `choose`, if the launch would wait for host functions,
+  /// those that are nodes of stages before among them.
+  void hold_back_launch();
   /// Launches the present stage behind all that it waits for. Throws as recorder::launch (then the
-  /// stage is given up), and held_back as `choose`.
-  completion launch_stage();
+  /// stage is given up). `at_end`, for a stage with host nodes, is run or discarded; when it has
+  /// run, on the host side, the stage has ended. Then no queue of a device is told to wait for the
+  /// stage before that, as for a host function that is none of its nodes.
+  completion launch_stage(backend::job* at_end = nullptr);
+  /// Whether the stage with that number was launched and has ended, or was given up.
+  [[nodiscard]] bool is_stage_over(std::uint32_t stage) const noexcept {
+    return stage != recorder_->stage() && is_done(launch_of(stage));
+  }
+  /// The end of the launch of a stage before the present one; past if it was given up.
+  [[nodiscard]] completion end_of_stage(std::uint32_t stage) const noexcept {
+    return launch_of(stage);
+  }
+  /// Before calls that a driver may answer only when the device has nothing left to do: throws
+  /// held_back while the host nodes of a stage have not ended.
+  void hold_back_behind_nodes() const;
+  /// Whether the present stage comes after that anyway, since it is launched behind the host nodes
+  /// of those before.
+  [[nodiscard]] bool are_before_launch(const completion_set& what) const noexcept;
   /// Discards the present stage.
   void give_up_stage() noexcept;
   /// Before `take_stage`: the lane of launches waits for what has to end before the stage may run.
@@ -301,6 +320,7 @@ class lane_set {
     return what.lane == waiter || lanes_[waiter]->comes_after(what);
   }
   void end_stage(ended_stage ended);
+  [[nodiscard]] completion end_on_host(completion launched, backend::job& at_end) noexcept;
 
   // As in `lane`: what every task looks at comes first.
   std::vector<lane_index> noted_;  // host lanes with ends to come: see mark_host_end
@@ -312,6 +332,7 @@ class lane_set {
   std::vector<place_pool> pools_;
   shared_lanes shared_;
   lane_index launch_lane_ = no_lane;      // where stages are launched, one after the other
+  completion nodes_end_;                  // of the last stage with host nodes
   completion_set before_stage_;           // what the present stage waits for outside of it
   std::deque<ended_stage> ended_stages_;  // those before it, the ones long past left out
   std::atomic<std::uint64_t> not_looked_at_{0};

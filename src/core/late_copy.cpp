@@ -38,8 +38,7 @@ class poisoning_job final : public backend::job {
     context& in = *of_.owner;
     named_.cause = std::make_exception_ptr(error(failed.code(), failed.text()));
     of_.poison.add(version_, in.failures().add(std::move(named_), /*known=*/false));
-    const context::lock held(in.mutex());
-    in.spread_poison(held);
+    in.spread_poison();
   }
 
   data& of_;

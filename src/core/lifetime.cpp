@@ -9,6 +9,7 @@
 
 #include <millstream/hooks.hpp>
 
+#include "backend/parting.hpp"
 #include "base/fork_guard.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -119,6 +120,7 @@ data* context::add_data(std::unique_ptr<data> fresh, std::string_view symbol, so
 
 data* context::make_data(std::size_t bytes, std::string_view symbol, source_site site, bool token) {
   check_process();
+  check_outside_node(on(), token ? "token" : "logical_data");
   const lock held(mutex_);
   check_takes_work(held, token ? "token" : "logical_data");
   auto fresh = std::make_unique<data>(shared_from_this(), ++last_data_, bytes);
@@ -128,6 +130,7 @@ data* context::make_data(std::size_t bytes, std::string_view symbol, source_site
 
 data* context::register_data(const registration& what) {
   check_process();
+  check_outside_node(on(), "logical_data");
   if (what.block == nullptr && what.bytes > 0) {
     throw error(errc::invalid_value,
                 "logical_data got a null pointer for a buffer with bytes; pass "
@@ -142,13 +145,16 @@ data* context::register_data(const registration& what) {
   std::vector<std::shared_ptr<void>> dropped;
   lock held(mutex_);
   check_takes_work(held, "logical_data");
-  await_postponed(held);
+  await_postponed(held, area);
   collect_retired(dropped);
   if (data* same = what.bytes > 0 ? ranges_.find_same(area, readonly) : nullptr) {
     if (what.producer) order_behind(*same, *what.producer);
     same->add_handle_again();
     same->at_rest.store(false, std::memory_order_relaxed);
-    if (same->symbol.empty()) same->symbol = what.symbol;
+    if (same->symbol.empty()) {
+      const std::scoped_lock hold(names_mutex());
+      same->symbol = what.symbol;
+    }
     return same;
   }
   const std::vector<data*> sharing = ranges_.find_sharing(area, readonly);
@@ -243,8 +249,19 @@ void context::release_content(data& of, std::vector<std::shared_ptr<void>>& drop
   of.valid = {};
 }
 
+// In a function that may not call the driver: another thread does.
+void context::let_go_elsewhere(data& what) noexcept {
+  try {
+    static_cast<void>(
+        backend::part_elsewhere({&what, [](data* dropped) { dropped->owner->let_go(*dropped); }}));
+  } catch (const std::exception& broken) {
+    base::log(base::log_level::error, base::cat("dropping data failed: ", broken.what()));
+  }
+}
+
 void context::let_go(data& what) noexcept {
   if (base::forked_child()) return;
+  if (is_in_node(on())) return let_go_elsewhere(what);
   std::vector<std::shared_ptr<void>> dropped;
   try {
     const lock held(mutex_);
@@ -253,7 +270,7 @@ void context::let_go(data& what) noexcept {
       // Somebody else did it, or has registered the buffer again meanwhile.
     } else if (is_lost()) {
       abandon_content(what, dropped);
-    } else if (is_recorder_busy()) {
+    } else if (is_recorder_busy() || (has_host_nodes_ && is_written_back_late(what))) {
       what.poison.watch(what.version);
       what.add_reference();
       postponed_.push_back(&what);
@@ -275,7 +292,8 @@ void context::let_go(data& what) noexcept {
 void context::write_back_or_report(const lock& held, data& of) {
   (void)held;
   try {
-    write_back(of, /*guarded=*/true, /*recorded=*/lanes_.recording() != nullptr);
+    const bool looks_late = is_doubtful(of) && is_launched(of);
+    write_back(of, /*guarded=*/true, /*recorded=*/lanes_.recording() != nullptr && !looks_late);
   } catch (const error& broken) {
     const error named(broken.code(),
                       base::cat("write-back of ", of.name(), " failed: ", broken.what()));
@@ -316,6 +334,7 @@ void context::unlist(data& what) noexcept {
 
 void context::drain() {
   check_process();
+  check_outside_node(on(), "drain");
   lock held(mutex_);
   close_stage(held, "drain");
   drain_lanes(held);
@@ -343,6 +362,7 @@ void context::drain_all(lock& held) {
 
 void context::finish(std::shared_ptr<void> with) {
   check_process();
+  check_outside_node(on(), "finalize");
   if (current_job().owner == this) {
     throw error(errc::deadlock, base::cat("finalize was called inside ", running_task_name(),
                                           " of the same context, which it would have to wait "
@@ -532,6 +552,7 @@ void context::abandon() noexcept {
   }
   for (data* each : postponed)
     each->drop_reference();
+  present = {};
   drain_retired();
 }
 
@@ -580,6 +601,7 @@ bool synchronize_leased(std::uint64_t stream) {
       found = each->lanes(held).find(stream);
     }
     if (found == no_lane) continue;
+    check_outside_node(each->on(), "synchronize");
     known = true;
     each->synchronize(found);
   }
@@ -587,6 +609,7 @@ bool synchronize_leased(std::uint64_t stream) {
 }
 
 void synchronize_adopted(machine& on, std::uint64_t stream) {
+  check_outside_node(on, "synchronize");
   // A machine that runs nothing has no streams of others and nothing to wait for.
   if (!on.has(backend::capability::values)) return;
   const adopted_queue what = on.adopt(stream, /*one_thread=*/true);

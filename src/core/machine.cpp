@@ -10,6 +10,7 @@
 #include "base/fork_guard.hpp"
 #include "base/text.hpp"
 #include "core/context.hpp"
+#include "core/task_job.hpp"
 
 namespace millstream::core {
 namespace {
@@ -255,6 +256,7 @@ data_place machine::home_of(const void* address) const {
 }
 
 std::uint64_t machine::hand_over_stream(int device) const {
+  core::check_outside_node(*state_, "stream_ptr");
   auto queue = state_->hand_over_queue(core::resolve(exec_place::device(device), *state_));
   if (!queue) throw error(queue.why().code(), queue.why().text());
   return queue.value();

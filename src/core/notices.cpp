@@ -35,6 +35,7 @@ void context::check_not_recorded(const char* call) const {
 
 notice_ticket context::notify(std::unique_ptr<notice> told) {
   check_process();
+  check_outside_node(on(), "done");
   start_notifier();
   lock held(mutex_);
   check_takes_work(held, "done");
@@ -196,6 +197,8 @@ notice_wait::notice_wait(const notice_ticket& what) {
                 "after that; use add_done_callback() instead");
   }
   if (what.positions_ != nullptr) {
+    for (const core::awaited_position& each : what.positions_->all)
+      core::check_outside_node(each.owner->on(), "waiting for a future");
     state_ = std::make_unique<core::blocked_thread>(*what.positions_);
   }
 }

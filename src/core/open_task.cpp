@@ -103,6 +103,7 @@ class open_task::attempt {
 void open_task::start() {
   check_setup("start");
   check_process();
+  check_outside_node(in_->on(), "start");
   const attempt now(*this);
   make_plan(*in_, spec(), plan_);
   if (is_described()) check_described();

@@ -155,6 +155,7 @@ void make_plan(context& in, const task_spec& what, plan& made) {
   made.accesses.clear();
   made.access_of_dep.clear();
   made.host_on_device = false;
+  made.uses_device = what.uses_device;
   made.kind = what.kind;
   made.symbol = what.symbol;
   made.site = what.site;
@@ -164,6 +165,12 @@ void make_plan(context& in, const task_spec& what, plan& made) {
                           most_deps, " are allowed"));
   }
   made.exec = resolve_for(made, what.place, in.on());
+  if (!made.uses_device && made.exec != host_place) {
+    throw error(errc::invalid_value,
+                base::cat(made.full_name(),
+                          " is declared not to use the device (uses_device = false), but runs on "
+                          "one; give it the host place, or leave the declaration out"));
+  }
   bool is_any_placed = false;
   std::uint64_t seen = 0;
   for (const task_dep& dep : what.deps) {

@@ -45,6 +45,7 @@ struct plan {
   const char* reader = nullptr;  // no task, but a read by that call, "wait"
   task_kind kind = task_kind::task;
   bool host_on_device = false;  // it runs on a device and uses host memory
+  bool uses_device = true;      // false: a host function that is declared not to
   place_index exec = host_place;
   lane_index lane = no_lane;
   std::uint32_t stage = 0;  // of a recorded lane

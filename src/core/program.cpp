@@ -5,6 +5,8 @@
 
 #include <millstream/kernel.hpp>
 
+#include "core/task_job.hpp"
+
 namespace millstream::core {
 
 kernel_source::~kernel_source() {
@@ -83,6 +85,7 @@ device_kernel program::kernel(std::string_view entry) const {
 
 program::program(const machine& on, std::span<const std::byte> image) {
   core::check_process();
+  core::check_outside_node(*on.state(), "program");
   state_ = std::make_shared<core::program>(on.state(), image);
 }
 

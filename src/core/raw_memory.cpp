@@ -10,6 +10,7 @@
 #include "core/lanes.hpp"
 #include "core/machine.hpp"
 #include "core/place.hpp"
+#include "core/task_job.hpp"
 
 namespace millstream::inline v1 {
 namespace {
@@ -30,6 +31,7 @@ bool machine::has_host_memory() const noexcept {
 
 void* machine::allocate(data_place place, std::size_t bytes, std::uint64_t stream) const {
   core::check_process();
+  core::check_outside_node(*state_, "allocate");
   const core::place_index at = memory_at(place, *state_);
   if (bytes == 0) return nullptr;
   const core::adopted_queue order = state_->adopt(stream, /*one_thread=*/true);
@@ -43,6 +45,7 @@ void* machine::allocate(data_place place, std::size_t bytes, std::uint64_t strea
 void machine::deallocate(data_place place, void* block, std::size_t bytes,
                          std::uint64_t stream) const {
   core::check_process();
+  core::check_outside_node(*state_, "deallocate");
   const core::place_index at = memory_at(place, *state_);
   if (block == nullptr) return;
   const core::adopted_queue order = state_->adopt(stream, /*one_thread=*/true);
@@ -54,6 +57,7 @@ void machine::deallocate(data_place place, void* block, std::size_t bytes,
 void machine::copy(placed_block to, placed_block from, std::size_t bytes,
                    std::uint64_t stream) const {
   core::check_process();
+  core::check_outside_node(*state_, "copy");
   const core::place_index to_place = memory_at(to.place, *state_);
   const core::place_index from_place = memory_at(from.place, *state_);
   const core::adopted_queue order = state_->adopt(stream, /*one_thread=*/true);

@@ -43,12 +43,13 @@ bool has_body(const plan& of) noexcept {
 }  // namespace
 
 // A host function may use the device: in a graph of a machine that runs no jobs, the thread of the
-// driver that calls host functions would wait for it, and what it uses may need that thread. What a
-// body issues to a stream becomes nodes where that can be captured.
+// driver that calls host functions would wait for it, and what it uses may need that thread. One
+// that is declared not to is a node, unless a capture of the caller's may launch it at any time.
+// What a body issues to a stream becomes nodes where that can be captured.
 bool context::can_be_recorded(const plan& of) const noexcept {
   if (on().has(backend::capability::runs_jobs)) return true;
-  return of.exec != host_place &&
-         (!has_body(of) || on().has(backend::capability::capture_to_graph));
+  if (of.exec == host_place) return !of.uses_device && !lanes_.is_recorded();
+  return (!has_body(of) || on().has(backend::capability::capture_to_graph));
 }
 
 void context::acquire_recorded(plan& of) {
@@ -58,6 +59,7 @@ void context::acquire_recorded(plan& of) {
   }
   of.lane = lanes_.open_recorded(of.exec);
   of.stage = lanes_.recording()->stage();
+  has_host_nodes_ = has_host_nodes_ || is_host_node(of);
   for (const bool shared : {true, false}) {
     for (access& each : of.accesses) {
       if (each.shared == shared) order_recorded(each, of);
@@ -65,6 +67,40 @@ void context::acquire_recorded(plan& of) {
   }
   apply_writes(of);
   note_derivation(of);
+  if (has_host_nodes_) note_doubt(of);
+}
+
+void context::note_doubt(const plan& of) noexcept {
+  std::uint32_t doubt = is_host_node(of) ? of.stage + 1 : 0;
+  for (const access& each : of.accesses) {
+    const bool derives = reads(each.mode) || each.shared;
+    if (derives && is_doubtful(*each.what)) doubt = std::max(doubt, each.what->doubt);
+  }
+  for (const access& each : of.accesses) {
+    if (writes(each.mode)) each.what->doubt = doubt;
+  }
+}
+
+bool context::await_doubtful(lock& held, const plan& of) {
+  return std::any_of(of.accesses.begin(), of.accesses.end(), [&](const access& each) {
+    const data& what = *each.what;
+    const bool comes_home =
+        what.registered && !what.let_go && copies_in(each) && each.place == what.instances[0].place;
+    return comes_home && await_doubt(held, what, of);
+  });
+}
+
+bool context::await_doubt(lock& held, const data& what, const plan& of) {
+  if (!is_doubtful(what)) return false;
+  const std::uint32_t stage = what.doubt - 1;
+  if (stage == lanes_.recording()->stage()) {
+    if (close_stage(held, of.call())) ++stage_breaks_;
+    return true;
+  }
+  completion_set end;
+  end.add(lanes_.end_of_stage(stage));
+  wait_on_host(held, end, {of.call(), "make that call after the body has ended"});
+  return true;
 }
 
 // Memory is taken outside of the recording, so that it stays the same for all stages.
@@ -74,6 +110,7 @@ void context::attach_recorded(access& of) {
   auto block = take_pooled(of.place, what.bytes, lane_place(std::max<place_index>(of.place, 0)),
                            /*recorded=*/true);
   if (!block) {
+    lanes_.hold_back_behind_nodes();
     auto made = pools_.allocate(of.place, what.bytes, lanes_.choose(lane_place(of.place), {}));
     if (!made) throw_no_room(of, made.take_status());
     block = std::move(made.value());
@@ -105,9 +142,11 @@ void context::order_recorded(access& of, const plan& task) {
 std::optional<memory_block> context::take_pooled(place_index place, std::size_t bytes,
                                                  place_index user, bool recorded) {
   auto block = pools_.take(place, bytes);
-  const bool is_free = block && (recorded || lanes_.are_launched(block->ready)) &&
-                       !lanes_.holds_back(user, block->ready) &&
-                       (user != host_place || !are_behind_host_function(lanes_, block->ready));
+  const bool is_before = block && recorded && lanes_.are_before_launch(block->ready);
+  const bool is_free =
+      is_before || (block && (recorded || lanes_.are_launched(block->ready)) &&
+                    !lanes_.holds_back(user, block->ready) &&
+                    (user != host_place || !are_behind_host_function(lanes_, block->ready)));
   if (!block || is_free) return block;
   pools_.give_unused(place, std::move(*block));
   return {};
@@ -131,8 +170,9 @@ void context::begin_recorded_body(const lock& held, const plan& of) {
 }
 
 bool context::records_body_only(const plan& of) const noexcept {
-  return has_body(of) && std::none_of(of.accesses.begin(), of.accesses.end(),
-                                      [](const access& each) { return copies_in(each); });
+  return has_body(of) && of.exec != host_place &&
+         std::none_of(of.accesses.begin(), of.accesses.end(),
+                      [](const access& each) { return copies_in(each); });
 }
 
 bool context::await_recorder(lock& held, const plan& of) {
@@ -187,21 +227,35 @@ context::unrecorded context::lose_body(const lock& held, const plan& of, const e
   return {named, true};
 }
 
-// Data that were let go while another thread's body was being captured.
-void context::write_back_postponed(const lock& held) {
-  for (data* each : postponed_) {
+// Data that were let go while another thread's body was being captured, or while the host node that
+// they come from was yet to be launched.
+void context::write_back_postponed(const lock& held, bool all) {
+  std::vector<data*> later;
+  for (data* each : std::exchange(postponed_, {})) {
     data& gone = *each;
+    if (!all && is_written_back_late(gone)) {
+      later.push_back(each);
+      continue;
+    }
     if (gone.registered) write_back_or_report(held, gone);
     release_content(gone, present_.owners);
+    present_.owners.emplace_back(each, [](data* dropped) { dropped->drop_reference(); });
   }
-  drop_postponed(present_.owners);
+  postponed_ = std::move(later);
 }
 
 // Before a buffer is registered that such data may still be written back to.
-void context::await_postponed(lock& held) {
+void context::await_postponed(lock& held, const strided& area) {
   while (!postponed_.empty()) {
     if (!is_recorder_busy()) {
       write_back_postponed(held);
+      const bool is_in_the_way =
+          std::any_of(postponed_.begin(), postponed_.end(), [&](const data* each) {
+            return range_registry::overlap(each->area.low(), each->area.span(), area.low(),
+                                           area.span());
+          });
+      if (!is_in_the_way) return;
+      close_stage(held, "logical_data");
       continue;
     }
     await_open_change(held, {lanes_.recording()->user()},
@@ -255,6 +309,7 @@ bool context::close_stage(lock& held, const char* call) {
     const std::uint64_t ends = on().host_end_count();
     try {
       launch_stage(held);
+      write_back_postponed(held);
     } catch (const held_back& by) {
       wait_for_host_end(held, ends, by.behind);
     }
@@ -295,6 +350,7 @@ bool context::is_launched(const data& what) const noexcept {
 }
 
 bool context::wait_for_stage(lock& held, const plan& of, bool in_caller) {
+  if (has_host_nodes_ && await_doubtful(held, of)) return true;
   if (!is_to_be_recorded(of, in_caller)) return break_stage(held, of);
   return !records_body_only(of) && await_recorder(held, of);
 }
@@ -316,8 +372,12 @@ recording_stats context::recording_counts() const {
 }
 
 void context::launch_stage(lock& held) {
+  lanes_.hold_back_launch();
   try {
-    present_.launch = lanes_.launch_stage();
+    backend::job* const at_end =
+        present_.jobs.empty() ? nullptr : make_stage_end(std::move(present_.jobs));
+    present_.launch = lanes_.launch_stage(at_end);
+    if (at_end != nullptr) note_host_end(present_.launch.lane);
     stages_.push_back(std::exchange(present_, {}));
   } catch (const error& broken) {
     if (is_lost()) throw loss_error(held);
@@ -331,6 +391,7 @@ void context::launch_stage(lock& held) {
 // Everything that the stage was to write is poisoned.
 void context::lose_stage(const lock& held, const std::exception_ptr& cause, const std::string& task,
                          bool known) {
+  (void)held;
   std::string names;
   for (const data* each : all_data_) {
     if (is_lost_with_stage(*each)) names += base::cat(names.empty() ? "" : ", ", each->name());
@@ -343,7 +404,7 @@ void context::lose_stage(const lock& held, const std::exception_ptr& cause, cons
   }
   count_failed();
   stages_.push_back(std::exchange(present_, {}));
-  spread_poison(held);
+  spread_poison();
 }
 
 // What a copy of the stage was to bring somewhere is not there.

@@ -43,15 +43,19 @@ void context::queue_body(const lock& held, const plan& of, body_ptr& work) {
   const completion end{of.lane, lanes_.tail(of.lane).sequence + 1};
   task_job* const job = task_job::make(shared_from_this(), of, std::move(work), end,
                                        lanes_.finished_of(of.lane), lanes_.queue_number(of.lane));
+  const bool is_node = is_host_node(of);
+  if (is_node) job->be_node();
   const backend::status taken = lanes_.queue(of.lane).run(*job);
   if (!taken.ok()) {
     job->discard();
+    if (is_node) job->let_go(/*locked=*/true);
     note_host_end(of.lane);
     const error named(taken.code(),
                       base::cat(of.full_name(), " could not be queued: ", taken.text()));
     fail(held, of, std::make_exception_ptr(named), /*known=*/true);
     throw named;
   }
+  if (is_node) present_.jobs.add(*job);
   lanes_.advance(of.lane);
   note_host_end(of.lane);
   publish(held, of, end);
@@ -92,6 +96,7 @@ body_call context::call_of(const plan& of, std::span<void* const> pointers,
 
 void context::submit(const task_spec& what, body_ptr work) {
   check_process();
+  check_outside_node(on(), to_string(what.kind));
   // The body may let go of the context's handle. Data keep the context, and the caller keeps those
   // of the task.
   const auto self = what.deps.empty() ? shared_from_this() : nullptr;
@@ -119,6 +124,7 @@ void context::submit(const task_spec& what, body_ptr work) {
 
 void context::fill(const task_spec& what, std::span<const std::byte> pattern) {
   check_process();
+  check_outside_node(on(), "fill");
   plan of;
   make_plan(*this, what, of);
   if (of.accesses[0].mode != access_mode::write) {

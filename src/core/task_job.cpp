@@ -81,6 +81,20 @@ void task_job::keep() noexcept {
 
 void task_job::discard() noexcept {
   if (kept_) return;
+  const bool is_last = !in_node_ || (ends_.fetch_or(called) | called) == both;
+  if (is_last) retire();
+}
+
+void task_job::let_go(bool locked) noexcept {
+  if ((ends_.fetch_or(left) | left) != both) return;  // whoever calls or discards it is to come
+  if (locked) {
+    retire();
+  } else {
+    dispose();
+  }
+}
+
+void task_job::retire() noexcept {
   next = detail::retired_jobs.load(std::memory_order_relaxed);
   while (!detail::retired_jobs.compare_exchange_weak(next, this, std::memory_order_release,
                                                      std::memory_order_relaxed)) {
@@ -90,12 +104,15 @@ void task_job::discard() noexcept {
 void task_job::run() noexcept {
   g_running.fetch_add(1);
   if (!base::is_shut_down()) {
-    const job_scope running(in_.get(), in_->position_of(end_), this);
+    const job_scope running(
+        {in_.get(), in_node_ ? completion{} : in_->position_of(end_), this, in_node_});
     execute();
     // What a body holds is the user's, and its destruction belongs to the task.
-    if (!kept_) work_.reset();
+    if (!kept_ && !in_node_) work_.reset();
   }
-  if (!kept_) {
+  if (in_node_) {
+    discard();  // it is disposed of elsewhere, unless it is kept
+  } else if (!kept_) {
     work_.reset();  // where it did not run; before the end is seen
     finished_.store(end_.sequence, std::memory_order_release);
     dispose();
@@ -181,10 +198,16 @@ void task_job::fail(std::exception_ptr cause) noexcept {
   in_->count_failed();
   const plan of = as_plan();
   std::string names;
-  {
+  if (in_node_) {
+    const std::scoped_lock hold(names_mutex());
+    names = of.written_names();
+  } else {
     const context::lock held(in_->mutex());
     names = of.written_names();
-    if (kept_) last_failure_ = cause;
+  }
+  if (kept_) {  // then nobody waits for the driver under the context's lock
+    const context::lock held(in_->mutex());
+    last_failure_ = cause;
   }
   poison_outputs(*in_->failures().add({std::move(cause), id_, of.name(), std::move(names), site_},
                                       /*known=*/false));
@@ -203,8 +226,7 @@ void task_job::poison_outputs(failed_task& because) {
     const used& each = accesses()[i];
     if (writes(each.mode)) each.what->poison.add(each.version + 1, &because);
   }
-  const context::lock held(in_->mutex());
-  in_->spread_poison(held);
+  in_->spread_poison();
 }
 
 void detail::dispose_retired() noexcept {
@@ -220,6 +242,15 @@ void detail::dispose_retired() noexcept {
 std::string running_task_name() {
   task_job* const running = current_job().job;
   return running == nullptr ? std::string() : running->full_name();
+}
+
+void refuse_in_node(const char* call) {
+  throw error(
+      errc::usage,
+      base::cat(call, " was called inside ", running_task_name(),
+                ", which is declared not to use the device (uses_device = false), so that a graph "
+                "calls it where no call of the driver is allowed; leave the declaration out, or "
+                "make the call outside of it"));
 }
 
 std::uint64_t running_jobs() noexcept {

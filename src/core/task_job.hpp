@@ -15,6 +15,7 @@
 #include "core/completion.hpp"
 #include "core/lanes.hpp"
 #include "core/plan.hpp"
+#include "core/wait_graph.hpp"
 
 namespace millstream::core {
 
@@ -24,6 +25,9 @@ struct failed_task;
 /// name. It keeps the context and the data alive. At its turn it is skipped if
 /// an input is poisoned, else the body runs; what the body throws becomes the
 /// failure of the task.
+///
+/// One that a graph calls on a thread of the driver's (`be_node`) waits for no lock there under
+/// which somebody may wait for the driver, the context's among them, and is disposed of elsewhere.
 class task_job final : public backend::job {
  public:
   /// `end` is the position the job will have in its lane. Under the context's
@@ -35,6 +39,11 @@ class task_job final : public backend::job {
   /// Only notes the fact: the caller may hold locks. `drain_retired` does the
   /// rest.
   void discard() noexcept override;
+  /// Before it is queued: a graph calls it on a thread of the driver's, once. It is disposed of
+  /// when that was done, or it was discarded, and `let_go` was called.
+  void be_node() noexcept { in_node_ = calls_no_driver = true; }
+  /// The stage it is a node of is over, or given up. `locked`: the caller may hold locks.
+  void let_go(bool locked) noexcept;
   /// From now on it may run any number of times, one after the other; it tells the listener
   /// nothing, no longer keeps the context, and is disposed of by the caller.
   void keep() noexcept;
@@ -70,6 +79,8 @@ class task_job final : public backend::job {
   }
   [[nodiscard]] char* name() noexcept { return reinterpret_cast<char*>(addresses() + dep_count_); }
 
+  enum party : std::uint8_t { called = 1, left = 2, both = 3 };
+  void retire() noexcept;
   [[nodiscard]] failed_task* poisoned_input() noexcept;
   void carry_poison();
   void execute() noexcept;
@@ -95,7 +106,9 @@ class task_job final : public backend::job {
   task_kind kind_;
   bool has_shared_;
   bool kept_ = false;
-  std::exception_ptr last_failure_;  // only of a kept one; the list of failures has it, too
+  bool in_node_ = false;
+  std::atomic<std::uint8_t> ends_{0};  // of a node that is not kept: who is done with it
+  std::exception_ptr last_failure_;    // only of a kept one; the list of failures has it, too
 };
 
 namespace detail {
@@ -112,5 +125,16 @@ inline void drain_retired() noexcept {
 [[nodiscard]] std::string running_task_name();
 /// How many jobs are being executed right now in the process.
 [[nodiscard]] std::uint64_t running_jobs() noexcept;
+
+/// Whether this thread is in a host function that a graph of a machine like that calls on a thread
+/// of the driver's: it is declared to need no driver.
+[[nodiscard]] inline bool is_in_node(const machine& of) noexcept {
+  return current_job().in_node && !of.has(backend::capability::runs_jobs);
+}
+[[noreturn]] void refuse_in_node(const char* call);
+/// Throws error(usage), naming the task, in such a function.
+inline void check_outside_node(const machine& on, const char* call) {
+  if (is_in_node(on)) refuse_in_node(call);
+}
 
 }  // namespace millstream::core

@@ -184,12 +184,23 @@ void context::note_host_end(lane_index on_lane) {
   if (!lanes_.queue(on_lane).run(*job).ok()) job->discard();
 }
 
+// A host node uses the user's buffer before the copy or after it, in one stage.
+bool context::is_beside_host_nodes(const data& of, const instance& from, place_index to_place,
+                                   lane_index on_lane) const noexcept {
+  if (!has_host_nodes_ || !of.registered || !completion{on_lane, 0}.is_recorded()) return false;
+  const place_index buffer = of.instances[0].place;
+  if (to_place == buffer) return true;
+  const bool is_written_now = of.writer.is_recorded() && !is_launched(of);
+  return from.place == buffer && (is_written_now || to_place == host_place);
+}
+
 backend::status context::queue_copy(data& of, const instance& from, void* to, place_index to_place,
                                     lane_index on_lane, const std::atomic<void*>* skip_when) {
   auto request =
       backend::copy_request::contiguous(to, home_of(of.memory_of(to_place)), from.address,
                                         home_of(of.memory_of(from.place)), of.bytes);
   request.skip_when = skip_when;
+  request.at_its_turn = is_beside_host_nodes(of, from, to_place, on_lane);
   backend::queue& queue = lanes_.queue(on_lane);
   if (from.place != user_place && to_place != user_place) return queue.copy(request);
   return scatter_copy(queue, of.area, request, /*home=*/to_place == user_place);
@@ -365,6 +376,7 @@ std::unique_ptr<backend::event> context::take_event() {
 void context::order(std::uint64_t later, std::uint64_t queue) {
   if (later == queue) return;
   check_process();
+  check_outside_node(on(), "order");
   const lock held(mutex_);
   const lane_index from = lanes_.find(queue);
   if (from == no_lane) {
@@ -382,6 +394,7 @@ void context::order(std::uint64_t later, std::uint64_t queue) {
 
 plan context::plan_of_wait(const task_dep& dep, const char* reader) {
   check_process();
+  check_outside_node(on(), reader);
   task_spec spec;
   spec.deps = {&dep, 1};
   plan of;
@@ -391,11 +404,18 @@ plan context::plan_of_wait(const task_dep& dep, const char* reader) {
   return of;
 }
 
+// What is brought home is not looked at when its turn comes.
+bool context::await_shared(lock& held, const plan& of) {
+  return has_host_nodes_ &&
+         std::any_of(of.accesses.begin() + 1, of.accesses.end(),
+                     [&](const access& each) { return await_doubt(held, *each.what, of); });
+}
+
 // What has to end before the content can be read. Unlocks while open tasks are in the way.
 completion_set context::before_content(lock& held, plan& of) {
   do {
     wait_for_open_tasks(held, of);
-  } while (add_shared(of) || close_stage(held, of.call()));
+  } while (add_shared(of) || close_stage(held, of.call()) || await_shared(held, of));
   check_contents(of);
   completion_set before;
   for (std::size_t i = 1; i < of.accesses.size(); ++i)
@@ -529,6 +549,7 @@ void context::join_into_caller(lock& held) {
 
 std::uint64_t context::fence() {
   check_process();
+  check_outside_node(on(), "fence");
   std::vector<std::shared_ptr<void>> dropped;
   lock held(mutex_);
   check_takes_work(held, "fence");

@@ -64,9 +64,8 @@ bool reaches(const std::vector<waiter>& all, const waiter& from, const waiter& t
 
 constinit thread_local running_job detail::job_of_thread;
 
-job_scope::job_scope(const context* owner, completion position, task_job* job) noexcept
-    : before_(detail::job_of_thread) {
-  detail::job_of_thread = {owner, position, job};
+job_scope::job_scope(const running_job& now) noexcept : before_(detail::job_of_thread) {
+  detail::job_of_thread = now;
 }
 
 job_scope::~job_scope() {

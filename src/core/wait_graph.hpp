@@ -22,6 +22,7 @@ struct running_job {
   const context* owner = nullptr;
   completion position;
   task_job* job = nullptr;
+  bool in_node = false;  ///< called by a graph, on a thread of the driver's
 };
 namespace detail {
 extern constinit thread_local running_job job_of_thread;
@@ -32,7 +33,7 @@ extern constinit thread_local running_job job_of_thread;
 
 class job_scope {
  public:
-  job_scope(const context* owner, completion position, task_job* job) noexcept;
+  explicit job_scope(const running_job& now) noexcept;
   ~job_scope();
   job_scope(const job_scope&) = delete;
   job_scope& operator=(const job_scope&) = delete;

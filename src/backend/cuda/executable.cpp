@@ -134,8 +134,7 @@ executable::~executable() {
     on_->api()->cuDeviceGraphMemTrim(on_->ordinal());
   }
   if (!on_->machine().lost.load(std::memory_order_acquire) && on_->loss()) return;
-  for (host_call* const each : calls_)
-    each->give_up();
+  calls_.for_each([](host_call& each) { each.give_up(); });
 }
 
 status executable::launch(backend::queue& on) {
@@ -166,13 +165,11 @@ status executable::launch(backend::queue& on) {
 }
 
 status executable::launch_now(abi::stream on) {
-  for (host_call* const each : calls_)
-    each->expect();
+  calls_.for_each([](host_call& each) { each.expect(); });
   const abi::result answer = on_->api()->cuGraphLaunch(raw_, on);
   status launched = on_->check("launch a graph", answer);
   if (launched) return {};
-  for (host_call* const each : calls_)
-    each->unexpect();
+  calls_.for_each([](host_call& each) { each.unexpect(); });
   if (!with_memory_ || answer != abi::result::invalid_value) return launched;
   return {errc::usage,
           base::cat(launched.text(),

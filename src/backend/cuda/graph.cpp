@@ -198,8 +198,7 @@ result<std::uint64_t> graph::hand_out() {
 // Launches of others do not say that they will call what host nodes call.
 status graph::let_others_launch() {
   if (calls_.size() == 0) return {};
-  for (host_call* const each : calls_)
-    each->expect_always();
+  calls_.for_each([](host_call& each) { each.expect_always(); });
   return keep_in(*on_, raw_, std::make_shared<host_calls>(calls_));
 }
 

@@ -67,7 +67,13 @@ class graph final : public backend::graph {
                                              node_span after);
   [[nodiscard]] result<graph_node> add_pattern(const fill_request& what, const fill_shape& shape,
                                                node_span after);
-  [[nodiscard]] result<graph_node> add_call(host_call::work what, node_span after);
+  [[nodiscard]] result<graph_node> add_call(host_call::work what, node_span after,
+                                            std::shared_ptr<void> with = {});
+  /// By a function of ours for the side of the host.
+  [[nodiscard]] result<graph_node> add_by_host(const copy_request& what, node_span after);
+  [[nodiscard]] result<graph_node> add_to_host(const copy_request& what, node_span after);
+  [[nodiscard]] result<graph_node> add_from_host(const copy_request& what, node_span after);
+  [[nodiscard]] result<std::shared_ptr<void>> take_staging(std::size_t bytes) const;
   template <class Body>
   result<graph_node> add_parts(std::string_view what, node_span after, Body&& body);
   /// Whether the driver makes a graph that is added to another one a part of it, not a copy.

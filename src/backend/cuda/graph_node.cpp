@@ -6,6 +6,7 @@
 #include "backend/block.hpp"
 #include "backend/cuda/executable.hpp"
 #include "backend/cuda/graph.hpp"
+#include "backend/cuda/host_memory.hpp"
 #include "backend/cuda/launch.hpp"
 #include "backend/cuda/program.hpp"
 #include "backend/guarded.hpp"
@@ -91,7 +92,32 @@ status apply_attributes(device_state& on, launch_form& what, abi::graph_node nod
   return {};
 }
 
-/// What the driver would refuse.
+bool is_of_host(memory_home home) noexcept {
+  return home == memory_home::host;
+}
+
+/// Whether the driver reads and writes the side of the host at the node's turn.
+bool is_exact(const device_state& on, const copy_request& what, const copy_spans& spans) {
+  const bool to_host = is_of_host(what.to_home);
+  if (to_host == is_of_host(what.from_home)) return !to_host;
+  return on.machine().host->is_pinned(to_host ? spans.to : spans.from);
+}
+
+copy_request into_packed(copy_request what, void* block) noexcept {
+  what.to = block;
+  what.to_home = memory_home::host;
+  what.to_strides = packed_strides(what);
+  return what;
+}
+
+copy_request out_of_packed(copy_request what, const void* block) noexcept {
+  what.from = block;
+  what.from_home = memory_home::host;
+  what.from_strides = packed_strides(what);
+  return what;
+}
+
+// What the driver would refuse.
 status try_beside(device_state& on, const abi::kernel_node& node, launch_form& what) {
   const part_graph beside(on.api());
   abi::graph_node made = nullptr;
@@ -208,8 +234,47 @@ result<graph_node> graph::add_copy(const copy_request& what, node_span after) {
     if (what.skip_when != nullptr && what.skip_when->load(std::memory_order_acquire) != nullptr) {
       return graph_node::none;
     }
-    return spans.value().to.empty() ? add_empty(after) : add_block(joined(what), after);
+    if (spans.value().to.empty()) return add_empty(after);
+    const bool by_driver = !what.at_its_turn || is_exact(*on_, what, spans.value());
+    return by_driver ? add_block(joined(what), after) : add_by_host(what, after);
   });
+}
+
+result<graph_node> graph::add_by_host(const copy_request& what, node_span after) {
+  if (!is_of_host(what.to_home)) return add_from_host(what, after);
+  return is_of_host(what.from_home) ? add_call(what, after) : add_to_host(what, after);
+}
+
+result<graph_node> graph::add_to_host(const copy_request& what, node_span after) {
+  auto staging = take_staging(what.bytes());
+  if (!staging) return staging.take_status();
+  auto moved = add_block(joined(into_packed(what, staging.value().get())), after);
+  if (!moved) return moved;
+  ++nodes_;
+  return add_call(out_of_packed(what, staging.value().get()), {&moved.value(), 1}, staging.value());
+}
+
+// The last node only holds the staging until the copy has read it, and nothing comes after it.
+result<graph_node> graph::add_from_host(const copy_request& what, node_span after) {
+  auto staging = take_staging(what.bytes());
+  if (!staging) return staging.take_status();
+  auto packed = add_call(into_packed(what, staging.value().get()), after, staging.value());
+  if (!packed) return packed;
+  ++nodes_;
+  auto moved = add_block(joined(out_of_packed(what, staging.value().get())), {&packed.value(), 1});
+  if (!moved) return moved;
+  auto last = add_call(std::monostate(), {&moved.value(), 1}, staging.value());
+  if (!last) return last;
+  ++nodes_;
+  return moved;
+}
+
+result<std::shared_ptr<void>> graph::take_staging(std::size_t bytes) const {
+  auto machine = on_->machine().shared_from_this();
+  auto block = machine->host->pinned().take(bytes, on_->who());
+  if (!block) return block.take_status();
+  return std::shared_ptr<void>(block.value(),
+                               [machine](void* used) { machine->host->pinned().give(used); });
 }
 
 result<graph_node> graph::add_block(const copy_request& what, node_span after) {
@@ -290,9 +355,10 @@ result<graph_node> graph::add_host(job& what, int device, node_span after) {
   return add(call::host_node, [&] { return add_call(&what, after); });
 }
 
-result<graph_node> graph::add_call(host_call::work what, node_span after) {
+result<graph_node> graph::add_call(host_call::work what, node_span after,
+                                   std::shared_ptr<void> with) {
   const predecessors before(after);
-  const abi::host_node node{&host_call::run, &calls_.add(on_->runner(), what)};
+  const abi::host_node node{&host_call::run, &calls_.add(on_->runner(), what, std::move(with))};
   abi::graph_node made = nullptr;
   auto answer =
       added("a host function",

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/cuda/host_call.hpp"
 
-#include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <new>
+#include <vector>
 
 #include "backend/guarded.hpp"
 #include "backend/move.hpp"
@@ -108,9 +109,15 @@ void host_call::give_up() noexcept {
 
 void host_call::carry_out() noexcept {
   if (job* const* const one = std::get_if<job*>(&what_)) {
-    by_->run(**one);
-  } else {
-    fill_block(std::get<fill_request>(what_));
+    if ((*one)->calls_no_driver) {
+      (*one)->run();
+    } else {
+      by_->run(**one);
+    }
+  } else if (const auto* const fill = std::get_if<fill_request>(&what_)) {
+    fill_block(*fill);
+  } else if (const auto* const copy = std::get_if<copy_request>(&what_)) {
+    move_block(*copy);
   }
 }
 
@@ -124,30 +131,42 @@ void host_call::run(void* of) noexcept {
   }
 }
 
-host_calls::~host_calls() {
-  for (host_call* const each : calls_)
-    each->drop();
-}
-
-host_call& host_calls::add(const std::shared_ptr<host_runner>& by, host_call::work what) {
-  if (calls_.size() == calls_.capacity()) calls_.reserve(2 * calls_.size() + 1);
-  calls_.push_back(new host_call(by, what));  // there is room
-  return *calls_.back();
+host_call& host_calls::add(const std::shared_ptr<host_runner>& by, host_call::work what,
+                           std::shared_ptr<void> with) {
+  make_room();
+  auto* const made = new host_call(by, what, std::move(with));
+  push(*made);
+  return *made;
 }
 
 void host_calls::add(const host_calls& other) {
-  const std::size_t all = calls_.size() + other.calls_.size();
-  if (all > calls_.capacity()) calls_.reserve(std::max(all, 2 * calls_.capacity()));
-  for (host_call* const each : other.calls_) {
-    each->hold();
-    calls_.push_back(each);
+  const std::size_t before = size_;
+  try {
+    other.for_each([&](host_call& each) {
+      make_room();
+      each.hold();
+      push(each);
+    });
+  } catch (...) {
+    remove_last(size_ - before);
+    throw;
   }
 }
 
+void host_calls::make_room() {
+  if (last_ != nullptr && last_->count < last_->all.size()) return;
+  last_ = new (base::take_block(sizeof(block))) block{last_, 0, {}};
+}
+
 void host_calls::remove_last(std::size_t count) noexcept {
-  for (; count > 0; --count) {
-    calls_.back()->drop();
-    calls_.pop_back();
+  while (count > 0 || (last_ != nullptr && last_->count == 0)) {
+    if (last_->count == 0) {
+      base::give_block(std::exchange(last_, last_->before), sizeof(block));
+      continue;
+    }
+    last_->all[--last_->count]->drop();
+    --size_;
+    --count;
   }
 }
 

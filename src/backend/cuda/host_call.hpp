@@ -2,22 +2,24 @@
 /// What host nodes of graphs call.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "backend/job.hpp"
 #include "backend/lane.hpp"
 #include "backend/queue.hpp"
+#include "base/block_pool.hpp"
 
 namespace millstream::backend::cuda {
 
-/// A thread for the jobs of graphs: the driver's own may not call the driver. Its callers wait, so
-/// it has one job at a time. Any thread.
+/// A thread for the jobs of graphs that may call the driver, which the driver's own must not. Its
+/// callers wait, so it has one job at a time. Any thread.
 class host_runner {
  public:
   explicit host_runner(const std::string& who);
@@ -35,10 +37,16 @@ class host_runner {
 /// launch has called it. Any thread.
 class host_call {
  public:
-  using work = std::variant<job*, fill_request>;
+  /// Nothing is done where it is only there to hold something.
+  using work = std::variant<std::monostate, job*, fill_request, copy_request>;
 
-  host_call(std::shared_ptr<host_runner> by, work what) noexcept
-      : by_(std::move(by)), what_(what) {}
+  /// `with` is held until the last launch has called it. Its end must not call the driver.
+  host_call(std::shared_ptr<host_runner> by, work what, std::shared_ptr<void> with) noexcept
+      : by_(std::move(by)), what_(what), with_(std::move(with)) {}
+  [[nodiscard]] static void* operator new(std::size_t size) { return base::take_block(size); }
+  static void operator delete(void* block, std::size_t size) noexcept {
+    base::give_block(block, size);
+  }
   host_call(const host_call&) = delete;
   host_call& operator=(const host_call&) = delete;
 
@@ -64,34 +72,57 @@ class host_call {
 
   const std::shared_ptr<host_runner> by_;
   const work what_;
+  const std::shared_ptr<void> with_;
   std::atomic<std::uint32_t> holders_{1};
   std::atomic<std::uint32_t> expected_{0};
   std::atomic<bool> always_{false};
 };
 
-/// Holds calls.
+/// Holds calls. In pooled blocks, so that a graph like one before allocates nothing for them.
 class host_calls {
  public:
   host_calls() = default;
-  host_calls(const host_calls& other) { add(other); }
-  host_calls(host_calls&& other) noexcept : calls_(std::move(other.calls_)) {}
+  host_calls(const host_calls& other) : host_calls() { add(other); }
+  host_calls(host_calls&& other) noexcept { swap(other); }
   host_calls& operator=(host_calls other) noexcept {
-    calls_.swap(other.calls_);
+    swap(other);
     return *this;
   }
-  ~host_calls();
+  ~host_calls() { remove_last(size_); }
 
   /// The driver is to be given the call that is added.
-  host_call& add(const std::shared_ptr<host_runner>& by, host_call::work what);
+  host_call& add(const std::shared_ptr<host_runner>& by, host_call::work what,
+                 std::shared_ptr<void> with = {});
   void add(const host_calls& other);
   void remove_last(std::size_t count = 1) noexcept;
 
-  [[nodiscard]] auto begin() const noexcept { return calls_.begin(); }
-  [[nodiscard]] auto end() const noexcept { return calls_.end(); }
-  [[nodiscard]] std::size_t size() const noexcept { return calls_.size(); }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (const block* each = last_; each != nullptr; each = each->before)
+      for (std::size_t i = 0; i < each->count; ++i)
+        visit(*each->all[i]);
+  }
 
  private:
-  std::vector<host_call*> calls_;
+  struct block {
+    block* before = nullptr;
+    std::size_t count = 0;
+    std::array<host_call*, 62> all{};
+  };
+  /// There is room for one more afterwards.
+  void make_room();
+  void push(host_call& one) noexcept {
+    last_->all[last_->count++] = &one;
+    ++size_;
+  }
+  void swap(host_calls& other) noexcept {
+    std::swap(last_, other.last_);
+    std::swap(size_, other.size_);
+  }
+
+  block* last_ = nullptr;
+  std::size_t size_ = 0;
 };
 
 }  // namespace millstream::backend::cuda
