@@ -657,14 +657,14 @@ class context:
         A task to be used with `with`, or `start` and `end`. Arguments: accesses such as `data.read()`, in order, and at most one execution place. Without one the task runs on the device that is current in this thread now, on host machines on device 0. TypeError for others, None among them, ValueError for two places or data of a different context.
         """
 
-    def submit(self, fn: Callable[..., object], *deps: dep, args: Iterable[object] = (), place: millstream.exec_place | None = None, symbol: str | None = None) -> None:
+    def submit(self, fn: Callable[..., object], *deps: dep, args: Iterable[object] = (), place: millstream.exec_place | None = None, symbol: str | None = None, uses_device: bool = True) -> None:
         """
-        Hands a function over and returns. It is called with one array per dependency that is no token (NumPy on host devices, else the views of `task.args_cai`), then `args`: later, on the queue of its device, on host machines; before `submit` returns on others. Arrays are valid during the call. What it returns is ignored; what it raises comes from the next `wait`, `finalize` or `check_errors`.
+        Hands a function over and returns. It is called with one array per dependency that is no token (NumPy on host devices, else the views of `task.args_cai`), then `args`: later, on the queue of its device, on host machines; before `submit` returns on others. Arrays are valid during the call. What it returns is ignored; what it raises comes from the next `wait`, `finalize` or `check_errors`. `uses_device`: see `host_launch`; ValueError if false for a device.
         """
 
-    def host_launch(self, *deps: dep, fn: Callable[..., object], args: Iterable[object] | None = None, symbol: str | None = None) -> None:
+    def host_launch(self, *deps: dep, fn: Callable[..., object], args: Iterable[object] | None = None, symbol: str | None = None, uses_device: bool = True) -> None:
         """
-        `submit` to a worker thread of the host: `fn` gets NumPy arrays (read-only for `read` accesses), then `args`. It may take long, and may use a GPU and wait for it. A task for a GPU that comes after it begins when it has ended, and that call returns then.
+        `submit` to a worker thread of the host: `fn` gets NumPy arrays (read-only for `read` accesses), then `args`. It may take long, and may use a GPU and wait for it. A task for a GPU that comes after it begins when it has ended, and that call returns then. ``uses_device=False`` declares that `fn` neither uses a GPU, nor this library on a GPU machine, nor waits for a thread that does: with `use_graph` on a GPU it is a node of the recording then, called on a thread of the driver's, and does not end the stage. Such calls in it raise UsageError. Elsewhere it changes nothing.
         """
 
     def wait(self, ld: millstream.logical_data) -> numpy.typing.NDArray[Any] | None:
@@ -715,7 +715,7 @@ class context:
 
     def stats(self) -> dict[str, Any]:
         """
-        Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory. With `use_graph` also of its recordings: `stages` launched, `stage_breaks` (of these, because a body had to run in the caller's thread), `nodes`, `child_graphs`, `instantiations`, `updates` (executables used again), `refused_updates`, and `last_miss`, the reason of the last instantiation.
+        Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory. With `use_graph` also of its recordings: `stages` launched, `stage_breaks` (of these, because a body had to run in the caller's thread), `nodes`, `child_graphs`, `instantiations`, `updates` (executables used again), `refused_updates`, `misses` (why executables had to be made: counts by 'new shape', 'evicted' by the limit of bytes, 'too large' for it, 'policy', 'busy' in another context, 'refused' updates, 'lost' to a failure), and `last_miss`, the reason of the last instantiation in words.
         """
 
     @property

@@ -308,5 +308,19 @@ TEST_F(CudaRecorded, SixRunsThroughOneCacheA28) {
   EXPECT_EQ(api.cuCtxSynchronize(), abi::result::success);
 }
 
+TEST_F(CudaRecorded, AHostFunctionThatIsDeclaredDoesNotCloseTheStage) {
+  std::vector<double> x = all(1.0);
+  auto ctx = open();
+  {
+    const auto data = ctx.logical_data(x);
+    ctx.host_launch({.symbol = "declared", .uses_device = false}, data.rw(),
+                    [](ms::view<double, 1> values) { values(0) = 5.0; });
+  }
+  ctx.finalize();
+  EXPECT_EQ(x[0], 5.0);
+  EXPECT_EQ(ctx.stats().recording.stage_breaks, 0U);
+  EXPECT_EQ(ctx.stats().recording.stages, 1U);
+}
+
 }  // namespace
 }  // namespace recorded_test
