@@ -400,9 +400,6 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   void forget_lost_copies(data& what) noexcept;
   [[nodiscard]] bool is_lost_with_stage(const data& what) const noexcept;
   void drop_ended_stages(lock& held);
-  /// Hands over what the present stage keeps, and of those before what the caller is to drop, both
-  /// without the lock.
-  void leave_stages(kept_stage& present, std::vector<std::shared_ptr<void>>& dropped) noexcept;
 
   // given_graph.cpp
   struct given_parts;
@@ -502,6 +499,9 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   void keep_in_recording(std::vector<std::shared_ptr<void>>& owners);
   void close(std::vector<std::shared_ptr<void>>& dropped);
   void close_lanes(std::vector<std::shared_ptr<void>>& dropped);
+  /// Of a context that is dropped: hands over what the present stage keeps, and of what is in the
+  /// queues what the caller is to drop, both without the lock.
+  void leave_work(kept_stage& present, std::vector<std::shared_ptr<void>>& dropped) noexcept;
   void give_back_resources() noexcept;
   void count_lanes();
   void write_back_or_report(const lock& held, data& of);

@@ -90,6 +90,7 @@ context::~context() {
     base::log(base::log_level::warning,
               "a context was dropped without finalize; its data were not "
               "written back");
+    abandon();
   }
   give_back_resources();
 }
@@ -536,6 +537,37 @@ void context::close_lanes(std::vector<std::shared_ptr<void>>& dropped) {
   phase_ = phase::finished;
 }
 
+// Bodies and owners that hold data, which hold the context, would keep it for good; buffers are
+// still written back to by what is in the queues. What is not known to have ended is kept by a lane
+// of the host's until then, or by the recording it is a part of.
+void context::leave_work(kept_stage& present,
+                         std::vector<std::shared_ptr<void>>& dropped) noexcept {
+  present = std::exchange(present_, {});
+  if (stages_.empty() && retired_.empty()) return;
+  try {
+    completion_set uses;
+    for (const kept_stage& each : stages_)
+      uses.add(each.launch);
+    for (retired& each : retired_) {
+      uses.add(lanes_.settled(each.uses));
+      dropped.push_back(std::move(each.keep_alive));
+    }
+    retired_.clear();
+    if (!stages_.empty()) {
+      dropped.push_back(std::make_shared<std::deque<kept_stage>>(std::exchange(stages_, {})));
+    }
+    if (lanes_.is_recorded()) {
+      keep_in_recording(dropped);
+      kept_.swap(dropped);  // what the recording did not take stays with the context
+    } else if (!is_lost()) {
+      keep_behind(uses, dropped);
+    }
+  } catch (const std::exception& broken) {
+    base::log(base::log_level::error,
+              base::cat("what a dropped context used is kept for good: ", broken.what()));
+  }
+}
+
 void context::abandon() noexcept {
   if (base::forked_child()) return;
   std::vector<data*> postponed;
@@ -547,7 +579,7 @@ void context::abandon() noexcept {
       phase_ = phase::abandoned;
       lanes_.give_up_stage();
       postponed.swap(postponed_);
-      leave_stages(present, dropped);
+      leave_work(present, dropped);
     }
   }
   for (data* each : postponed)

@@ -318,30 +318,6 @@ bool context::close_stage(lock& held, const char* call) {
   return true;
 }
 
-// Bodies and owners that hold data, which hold the context, would keep it for good. What is not
-// known to have ended is kept by a lane of the host's until then, or by the recording it is a part
-// of.
-void context::leave_stages(kept_stage& present,
-                           std::vector<std::shared_ptr<void>>& dropped) noexcept {
-  present = std::exchange(present_, {});
-  if (stages_.empty()) return;
-  try {
-    completion_set launches;
-    for (const kept_stage& each : stages_)
-      launches.add(each.launch);
-    dropped.push_back(std::make_shared<std::deque<kept_stage>>(std::exchange(stages_, {})));
-    if (lanes_.is_recorded()) {
-      keep_in_recording(dropped);
-      kept_.swap(dropped);  // what the recording did not take stays with the context
-    } else if (!is_lost()) {
-      keep_behind(launches, dropped);
-    }
-  } catch (const std::exception& broken) {
-    base::log(base::log_level::error,
-              base::cat("what a recording used is kept for good: ", broken.what()));
-  }
-}
-
 bool context::is_launched(const data& what) const noexcept {
   if (lanes_.recording() == nullptr) return true;
   return !lanes_.settled(what.writer).is_recorded() && lanes_.are_launched(what.readers) &&

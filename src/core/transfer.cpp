@@ -175,9 +175,9 @@ void context::stamp(lane_index on_lane, std::uint64_t id, bool end) {
 
 // Work for devices that has to come after anything in a host lane waits here until that has ended
 // (lane_set::choose). So the ends have to be known, and only when queues that do wait for them have
-// been let go.
+// been let go. Nothing of a context that is being destroyed waits.
 void context::note_host_end(lane_index on_lane) {
-  if (completion{on_lane, 0}.is_recorded()) return;
+  if (completion{on_lane, 0}.is_recorded() || weak_from_this().expired()) return;
   if (lanes_.at(on_lane).place != host_place || on().has(backend::capability::runs_jobs)) return;
   lanes_.mark_host_end(on_lane);
   end_job* const job = end_job::make(shared_from_this(), lanes_.at(on_lane));

@@ -122,6 +122,35 @@ TEST(Lifetime, AbandonedContextWritesNothingBackAndReleasesOwners) {
   EXPECT_EQ(released.get()[0], 1);
 }
 
+// The write-back is in the queues already.
+class DroppedContext : public testing::TestWithParam<bool> {};
+
+TEST_P(DroppedContext, KeepsTheOwnerOfABufferThatIsWrittenBack) {
+  const bool is_abandoned = GetParam();
+  const auto buffer = std::make_shared<owned_buffer>();
+  std::future<std::vector<int>> released = buffer->released.get_future();
+  std::promise<void> go;
+  auto gate = std::make_shared<std::future<void>>(go.get_future());
+  {
+    untyped_context on = open("host", 2);
+    {
+      const untyped_data x = registered_with_owner(on, buffer);
+      run(on, exec_place::device(1), {x.rw()}, [gate](const body_call& call) {
+        gate->wait();
+        first<int>(call) = 9;
+      });
+    }
+    if (is_abandoned) on.abandon();
+  }
+  EXPECT_FALSE(is_ready(released));
+  go.set_value();
+  EXPECT_EQ(released.get()[0], 9);
+}
+
+INSTANTIATE_TEST_SUITE_P(, DroppedContext, testing::Bool(), [](const auto& of) {
+  return of.param ? std::string("Abandoned") : std::string("Forgotten");
+});
+
 TEST(Lifetime, QueuedWorkOfADroppedContextEndsByItself) {
   std::promise<int> ran;
   std::future<int> answer = ran.get_future();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Contexts that are dropped without `finalize`: what they had queued goes on, what was only
 /// recorded does not run, and all of it is given back in an order that the driver can keep.
+#include <future>
 #include <memory>
+#include <vector>
 
 #include "tests/unit/cuda/engine_kernels.hpp"
 #include "tests/unit/cuda/engine_leaks.hpp"
@@ -153,6 +155,39 @@ TEST_P(EngineAbandon, LeavesNothingBehindOnACallersStream) {
   use_all_streams(how);
   for (const unfinished_work& work : all_work)
     expect_nothing_left(work, how, 50);
+}
+
+using words = std::vector<std::uint32_t>;
+
+/// Fills a buffer on the device and drops its datum, then the context. What the buffer held when
+/// its owner was let go.
+words written_back_by_a_dropped_context() {
+  auto buffer = std::make_shared<words>(16, 1);
+  std::promise<words> released;
+  std::future<words> held = released.get_future();
+  {
+    untyped_context on = open(way_to_open{});
+    registration what;
+    what.block = buffer->data();
+    what.bytes = buffer->size() * sizeof(std::uint32_t);
+    what.owner = std::shared_ptr<void>(
+        buffer->data(), [buffer, &released](void*) { released.set_value(*buffer); });
+    const untyped_data x = on.register_data(what);
+    run(on, device, {x.rw()}, fill_words(3, 16));
+  }
+  return held.get();
+}
+
+// The owner is held until the copy has ended, in whatever order the driver takes its work.
+TEST(EngineAbandoned, BufferIsKeptUntilItIsWrittenBack) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
+  for (std::uint64_t seed = 0; seed < 64; ++seed) {
+    cuda_driver().control.seed(seed);
+    EXPECT_EQ(written_back_by_a_dropped_context(), words(16, 3)) << "seed " << seed;
+  }
+  cuda_driver().control.seed(0);
+  wait_for_the_device();
+  EXPECT_EQ(last_fault(), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(, EngineAbandon, testing::Bool(), [](const auto& of) {
