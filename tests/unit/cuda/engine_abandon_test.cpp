@@ -170,8 +170,8 @@ words written_back_by_a_dropped_context() {
     registration what;
     what.block = buffer->data();
     what.bytes = buffer->size() * sizeof(std::uint32_t);
-    what.owner = std::shared_ptr<void>(
-        buffer->data(), [buffer, &released](void*) { released.set_value(*buffer); });
+    what.owner = std::shared_ptr<void>(buffer->data(),
+                                       [buffer, &released](void*) { released.set_value(*buffer); });
     const untyped_data x = on.register_data(what);
     run(on, device, {x.rw()}, fill_words(3, 16));
   }
