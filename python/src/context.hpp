@@ -58,6 +58,8 @@ class context_state {
   /// Keeps a graph of others, as `kernels` keeps theirs.
   void keep_graph(nb::handle graph);
   void forget_graphs() noexcept;
+  /// Ends the engine's context. Blocks, and lets other threads run meanwhile.
+  void finish();
   /// Keeps the kernels and graphs of now. The lock is held.
   [[nodiscard]] std::shared_ptr<void> launched() const;
   /// For the garbage collector: what the Python context keeps alive. Exceptions are its own, though
