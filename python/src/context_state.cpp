@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <nanobind/stl/string.h>
+
 #include "context.hpp"
 #include "locks.hpp"
 #include "resources.hpp"
