@@ -309,7 +309,8 @@ bool context::close_stage(lock& held, const char* call) {
     const std::uint64_t ends = on().host_end_count();
     try {
       launch_stage(held);
-      write_back_postponed(held);
+      // It unlocks, so another thread may be recording already.
+      if (!is_recorder_busy()) write_back_postponed(held);
     } catch (const held_back& by) {
       wait_for_host_end(held, ends, by.behind);
     }
