@@ -41,8 +41,10 @@ struct copy_request {
   /// when the copy's turn comes, another one when the call is made. The word outlives the copy.
   const std::atomic<void*>* skip_when = nullptr;
   /// Of a node of a graph: host memory is read and written between what comes before the node and
-  /// what comes after it, whatever kind of memory it is. Drivers promise that of page-locked memory
-  /// only; other memory they may read when the graph is launched.
+  /// what comes after it, whatever kind of memory it is, and no launch waits for that. Without it,
+  /// that holds for page-locked memory only. In other memory, what host nodes or jobs write may not
+  /// be seen, in launches behind theirs either; what copies without it write is; and a launch may
+  /// wait for a copy to there, and for all nodes that were added before that one.
   bool at_its_turn = false;
 
   [[nodiscard]] static copy_request contiguous(void* to, memory_home to_home, const void* from,

@@ -218,6 +218,7 @@ void context::copy_in(const access& of, lane_index on, std::uint64_t task_id) {
       copy(what, *source, target.address, of.place, on, copy_reason::coherence, task_id, nullptr);
   target.ready.clear();
   target.ready.add(end);
+  if (what.registered && of.place == what.instances[0].place) note_brought_home(what, end);
   what.valid.add(of.place);
   // The copy reads the source: the next writer comes after it.
   what.readers.add(end);
@@ -324,7 +325,8 @@ void context::add_caller(completion_set& before) {
   do {
     if (!open_.empty()) wait_for_open_tasks(held, of);
   } while ((has_sharing_ && add_shared(of)) ||
-           (lanes_.recording() != nullptr && wait_for_stage(held, of, in_caller != nullptr)));
+           (lanes_.recording() != nullptr && wait_for_stage(held, of, in_caller != nullptr)) ||
+           (of.kind == task_kind::add_graph && await_buffers(held, of)));
   if (closing_) check_takes_work(held, of.call());  // it may have begun meanwhile
   const bool recorded = is_to_be_recorded(of, in_caller != nullptr);
   before_.clear();  // keeps its room from task to task

@@ -338,8 +338,12 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
     completion launch;
     std::vector<body_ptr> bodies;
     std::vector<std::shared_ptr<void>> owners;
-    node_jobs jobs;  // until it is launched
+    node_jobs jobs;               // until it is launched
+    bool writes_by_host = false;  // host nodes bring copies to users' buffers
+
+    [[nodiscard]] bool has_host_nodes() const noexcept { return writes_by_host || !jobs.empty(); }
   };
+  [[nodiscard]] bool is_beside_host_nodes(const plan& of) const noexcept;
   void acquire_recorded(plan& of);
   void attach_recorded(access& of);
   void order_recorded(access& of, const plan& task);
@@ -404,6 +408,7 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   // given_graph.cpp
   struct given_parts;
   void issue_graph(const lock& held, const plan& of, backend::graph* graph, given_graph* ours);
+  [[nodiscard]] bool await_buffers(lock& held, const plan& of);
   void launch_graph(const plan& of, backend::graph* graph, given_graph* ours);
   void look_by_host(const lock& held, const plan& of, completion launched, body_ptr& look);
   void check_may_give(const lock& held);
@@ -427,6 +432,7 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   // transfer.cpp
   [[nodiscard]] bool is_beside_host_nodes(const data& of, const instance& from,
                                           place_index to_place, lane_index on_lane) const noexcept;
+  void note_brought_home(data& what, completion end);
   [[nodiscard]] backend::status queue_copy(data& of, const instance& from, void* to,
                                            place_index to_place, lane_index on,
                                            const std::atomic<void*>* skip_when);

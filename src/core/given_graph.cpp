@@ -7,6 +7,7 @@
 
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "core/blocking.hpp"
 #include "core/context.hpp"
 #include "core/task_job.hpp"
 
@@ -63,12 +64,41 @@ void given_graph::launch_on(backend::queue& on) {
   if (value_of(on.is_capturing())) return check(graph_->record_into(on));
   if (executable_ == nullptr) executable_ = value_of(graph_->instantiate());
   check(executable_->launch(on));
+  if (has_host_nodes()) note_launch(on);
+}
+
+// What has no jobs has no outcome.
+bool given_graph::has_host_nodes() const noexcept {
+  return !from_->on().has(backend::capability::runs_jobs) && !outcome_.expired();
+}
+
+void given_graph::note_launch(backend::queue& on) {
+  if (launched_ == nullptr) launched_ = value_of(from_->on().take_event());
+  check(on.record(*launched_));
+}
+
+// Null if there is none.
+std::shared_ptr<backend::event> given_graph::launch_on_its_way() {
+  const std::scoped_lock hold(mutex_);
+  return launched_ == nullptr || value_of(launched_->is_done()) ? nullptr : launched_;
+}
+
+void given_graph::await_launched() {
+  if (!has_host_nodes()) return;
+  while (const std::shared_ptr<backend::event> before = launch_on_its_way()) {
+    const blocking_section blocking;
+    static_cast<void>(value_of(before->wait_for(wait_slice)));
+    if (blocking.is_interrupted()) {
+      throw error(errc::interrupted, "the launch was interrupted before it began");
+    }
+  }
 }
 
 std::uint64_t given_graph::launch(std::optional<std::uint64_t> stream) {
   check_process();
   machine& on = from_->on();
   check_outside_node(on, "launch");
+  await_launched();
   if (stream) {
     launch_on(*on.adopt(*stream, /*one_thread=*/true).queue);
     return *stream;
@@ -259,6 +289,24 @@ std::shared_ptr<given_graph> context::give_graph(std::shared_ptr<void> with) {
                                        std::move(outcome));
 }
 
+// Copies of a graph may read the user's buffers while it is launched, whatever they come after.
+bool context::await_buffers(lock& held, const plan& of) {
+  if (on().has(backend::capability::runs_jobs) || lanes_.is_recorded()) return false;
+  if (is_to_be_recorded(of, /*in_caller=*/false)) return false;
+  completion_set before;
+  for (const access& each : of.accesses) {
+    data& what = *each.what;
+    if (!what.registered || each.place != what.instances[0].place) continue;
+    if (copies_in(each)) write_back(what, /*guarded=*/false);
+    before.add(what.instances[0].ready);
+    before.add(what.writer);
+  }
+  lanes_.poll(before);
+  if (lanes_.are_done(before)) return false;
+  wait_on_host(held, before, {of.call(), "make that call after the body has ended"});
+  return true;
+}
+
 void context::launch_graph(const plan& of, backend::graph* graph, given_graph* ours) {
   if (ours != nullptr) {
     ours->launch_on(lanes_.queue(of.lane));
@@ -344,6 +392,7 @@ void context::add_graph(const task_spec& what, const added_graph& given) {
     given.ours->with_graph([&](const backend::graph& ours) { allowed = ours.may_be_part(); });
     if (!allowed.ok()) throw refuse(allowed.code(), allowed.text());
   }
+  if (given.ours != nullptr) given.ours->await_launched();
   {
     lock held(mutex_);
     check_live(held, of.call());

@@ -43,8 +43,12 @@ class given_graph {
   [[nodiscard]] std::string native_dot();
 
   /// One launch on the queue, or one node of what somebody else records of it. An executable is
-  /// made at the first launch.
+  /// made at the first launch. After `await_launched`, which may block.
   void launch_on(backend::queue& on);
+  /// Where the graph has host nodes of a device's: returns when the launch before has ended. Its
+  /// copies would not see what those bring to the user's buffers, and drivers let the launch itself
+  /// wait for them, perhaps with the lock that they need. Without any lock.
+  void await_launched();
   /// Calls `use` with the graph, which has one user at a time.
   template <class Use>
   void with_graph(Use&& use) {
@@ -56,6 +60,10 @@ class given_graph {
   [[nodiscard]] std::shared_ptr<launch_outcome> outcome() const noexcept { return outcome_.lock(); }
 
  private:
+  [[nodiscard]] bool has_host_nodes() const noexcept;
+  [[nodiscard]] std::shared_ptr<backend::event> launch_on_its_way();
+  void note_launch(backend::queue& on);
+
   const std::shared_ptr<context> from_;
   const place_index place_;
   const std::size_t nodes_;
@@ -64,6 +72,7 @@ class given_graph {
       mutex_;  // guards the members below; under a context's, and the driver is called under it
   std::unique_ptr<backend::graph> graph_;
   std::unique_ptr<backend::executable_graph> executable_;  // null until the first launch
+  std::shared_ptr<backend::event> launched_;               // null where nobody waits for launches
 };
 
 }  // namespace millstream::core

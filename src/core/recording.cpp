@@ -49,7 +49,18 @@ bool has_body(const plan& of) noexcept {
 bool context::can_be_recorded(const plan& of) const noexcept {
   if (on().has(backend::capability::runs_jobs)) return true;
   if (of.exec == host_place) return !of.uses_device && !lanes_.is_recorded();
+  if (of.kind == task_kind::add_graph && is_beside_host_nodes(of)) return false;
   return (!has_body(of) || on().has(backend::capability::capture_to_graph));
+}
+
+// The copies in a graph of somebody else's do not see what host nodes bring to users' buffers, and
+// the launch may wait for these nodes if they come before (backend::copy_request::at_its_turn).
+bool context::is_beside_host_nodes(const plan& of) const noexcept {
+  if (!has_host_nodes_) return false;
+  return present_.has_host_nodes() ||
+         std::any_of(of.accesses.begin(), of.accesses.end(), [](const access& each) {
+           return each.what->registered && each.place == each.what->instances[0].place;
+         });
 }
 
 void context::acquire_recorded(plan& of) {
@@ -352,7 +363,7 @@ void context::launch_stage(lock& held) {
   lanes_.hold_back_launch();
   try {
     backend::job* const at_end =
-        present_.jobs.empty() ? nullptr : make_stage_end(std::move(present_.jobs));
+        present_.has_host_nodes() ? make_stage_end(std::move(present_.jobs)) : nullptr;
     present_.launch = lanes_.launch_stage(at_end);
     if (at_end != nullptr) note_host_end(present_.launch.lane);
     stages_.push_back(std::exchange(present_, {}));

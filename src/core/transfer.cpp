@@ -184,13 +184,15 @@ void context::note_host_end(lane_index on_lane) {
   if (!lanes_.queue(on_lane).run(*job).ok()) job->discard();
 }
 
-// A host node uses the user's buffer before the copy or after it, in one stage.
+// A host node may use the user's buffer before the copy or after it, in one stage: a task, or a
+// copy that is at its turn, too.
 bool context::is_beside_host_nodes(const data& of, const instance& from, place_index to_place,
                                    lane_index on_lane) const noexcept {
   if (!has_host_nodes_ || !of.registered || !completion{on_lane, 0}.is_recorded()) return false;
   const place_index buffer = of.instances[0].place;
   if (to_place == buffer) return true;
-  const bool is_written_now = of.writer.is_recorded() && !is_launched(of);
+  const bool is_written_now =
+      (of.writer.is_recorded() && !is_launched(of)) || !lanes_.are_launched(from.ready);
   return from.place == buffer && (is_written_now || to_place == host_place);
 }
 
@@ -201,6 +203,7 @@ backend::status context::queue_copy(data& of, const instance& from, void* to, pl
                                         home_of(of.memory_of(from.place)), of.bytes);
   request.skip_when = skip_when;
   request.at_its_turn = is_beside_host_nodes(of, from, to_place, on_lane);
+  if (request.at_its_turn && to_place == of.instances[0].place) present_.writes_by_host = true;
   backend::queue& queue = lanes_.queue(on_lane);
   if (from.place != user_place && to_place != user_place) return queue.copy(request);
   return scatter_copy(queue, of.area, request, /*home=*/to_place == user_place);
@@ -280,9 +283,17 @@ void context::write_back(data& of, bool guarded, bool recorded) {
                               copy_reason::write_back, 0, guarded ? &of.poison.word() : nullptr);
   home.ready.clear();
   home.ready.add(end);
+  note_brought_home(of, end);
   of.valid.add(home.place);
   of.readers.add(end);
   if (guarded) hold_until(of, on_lane);
+}
+
+// What others have in common with it is read there only after that.
+void context::note_brought_home(data& what, completion end) {
+  for (data* const other : what.sharing) {
+    if (!other->instances.empty()) other->instances[0].ready.add(end);
+  }
 }
 
 // What it shares with others has to be in the user's buffer before it is read there.

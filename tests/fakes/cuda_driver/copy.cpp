@@ -115,12 +115,23 @@ bool waits(const call& in, const copy_plan& plan) {
 }
 
 /// `held` is what the plan refers to.
-op_factory make_runs(const copy_plan& plan, const storage& held, const context_ptr& owner) {
-  return [plan, held, owner] {
-    return make_operation("copy", owner, [plan, held] {
-      run(plan);
-      return turn::done;
-    });
+op_ptr make_run(const copy_plan& plan, const storage& held, const context_ptr& owner) {
+  return make_operation("copy", owner, [plan, held] {
+    run(plan);
+    return turn::done;
+  });
+}
+
+// An H200 was seen to carry out copies of ordinary memory in the call that launches the graph: it
+// waits for those to such memory, and what is copied from there it reads whatever comes before.
+op_factory make_node_runs(const copy_plan& plan, const context_ptr& owner) {
+  return [plan, owner] {
+    copy_plan mine = plan;
+    storage held;
+    if (mine.from.is_pageable && !mine.to.is_pageable) held = take_snapshot(mine);
+    op_ptr made = make_run(mine, held, owner);
+    made->holds_launch = mine.to.is_pageable;
+    return made;
   };
 }
 
@@ -128,15 +139,19 @@ result start(call& in, const stream_ptr& on, copy_plan plan, must_be to, must_be
   if (plan.what.bytes() == 0) return result::success;
   check(in, plan.to, plan.what, access_flags::read_write, to);
   check(in, plan.from, plan.what, access_flags::read, from);
-  const bool is_recorded = on->capture != nullptr;
-  bool must_wait = !is_recorded && waits(in, plan);
+  if (on->capture != nullptr) {
+    issue(in, on, node_type::copy, make_node_runs(plan, on->owner));
+    refuse_faulted(*on->owner);
+    return result::success;
+  }
+  bool must_wait = waits(in, plan);
   storage held;
   if (must_wait && plan.from.is_pageable && !is_host_side(in, plan.to) &&
       plan.what.bytes() <= staged_at_once) {
     held = take_snapshot(plan);
     must_wait = false;
   }
-  issue(in, on, node_type::copy, make_runs(plan, held, on->owner));
+  issue(in, on, node_type::copy, [&] { return make_run(plan, held, on->owner); });
   if (must_wait) finish(in, on->tail);
   refuse_faulted(*on->owner);
   return result::success;
@@ -257,7 +272,7 @@ op_factory make_copy(call& in, const copy_3d& what, const context_ptr& owner) {
                  size};
   check(in, plan.to, size, access_flags::read_write, kind_of(to.type));
   check(in, plan.from, size, access_flags::read, kind_of(from.type));
-  return make_runs(plan, nullptr, owner);
+  return make_node_runs(plan, owner);
 }
 
 namespace served {

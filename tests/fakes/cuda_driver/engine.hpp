@@ -53,6 +53,8 @@ struct operation {
   std::vector<op_ptr> after;  ///< what it waits for; taken by `engine::submit`
   /// The host may be waiting for it by other means than the driver's: it is hurried at once.
   bool host_sees_it = false;
+  /// As a part of a graph: the call that launches it comes back only after it.
+  bool holds_launch = false;
   /// If set, the operation is parked at its turn until this says true; looked at now and then.
   std::function<bool()> may_start;
   std::function<turn()> run;

@@ -45,8 +45,17 @@ op_ptr make_join(const char* what, const std::shared_ptr<fault_scope>& faults, i
   return join;
 }
 
-/// Queues the nodes of a body behind `start`. Answers what ends it.
-op_ptr queue_body(call& in, const executable_body& what, const op_ptr& start) {
+/// Waits for an operation that holds its launch, and for all of the launch before it: an H200 was
+/// seen to come back from such a launch only when host nodes beside the copy had ended, if these
+/// were made before it.
+void finish_launched(call& in, const std::vector<op_ptr>& so_far) {
+  for (const op_ptr& one : so_far)
+    finish(in, one);
+}
+
+/// Queues the nodes of a body behind `start`. Answers what ends it. `so_far` is the whole launch.
+op_ptr queue_body(call& in, const executable_body& what, const op_ptr& start,
+                  std::vector<op_ptr>& so_far) {
   std::vector<op_ptr> ends;
   for (const executable_body::node& one : what.nodes) {
     std::vector<op_ptr> before{start};
@@ -55,14 +64,17 @@ op_ptr queue_body(call& in, const executable_body& what, const op_ptr& start) {
     if (one.work.child != nullptr) {
       const op_ptr inner = make_join("child graph", start->faults, start->device, before);
       in.all.work.submit(inner);
-      ends.push_back(queue_body(in, *one.work.child, inner));
+      ends.push_back(queue_body(in, *one.work.child, inner, so_far));
       continue;
     }
     const op_ptr made = one.work.make();
     if (made->faults == nullptr) made->faults = start->faults;
     made->after.insert(made->after.end(), before.begin(), before.end());
+    const bool holds_launch = made->holds_launch;
     in.all.work.submit(made);
     ends.push_back(made);
+    so_far.push_back(made);
+    if (holds_launch) finish_launched(in, so_far);
   }
   ends.push_back(start);
   const op_ptr end = make_join("graph", start->faults, start->device, std::move(ends));
@@ -161,12 +173,14 @@ result cuGraphLaunch(call& in, executable_graph what, stream on) {
     start->after.push_back(found->last);
     return start;
   });
-  const op_ptr end = queue_body(in, *found->body, start);
+  const std::shared_ptr<const executable_body> body = found->body;
+  std::vector<op_ptr> so_far;
+  const op_ptr end = queue_body(in, *body, start, so_far);
   issue(in, here, node_type::empty, [&] {
     op_ptr join = make_join("graph launch", here->owner->faults, here->owner->device, {end});
     join->skipped = [all = &in.all, promised] { end_promise(*all, promised); };
     // What the body keeps outlasts an update and the end of the executable.
-    join->run = [all = &in.all, promised, body = found->body] {
+    join->run = [all = &in.all, promised, body] {
       end_promise(*all, promised);
       return turn::done;
     };

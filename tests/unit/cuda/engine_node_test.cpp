@@ -16,25 +16,10 @@
 #include "tests/unit/core/heap_meter.hpp"
 #include "tests/unit/cuda/engine_host.hpp"
 #include "tests/unit/cuda/engine_kernels.hpp"
+#include "tests/unit/cuda/engine_node.hpp"
 
 namespace millstream::test {
 namespace {
-
-template <class Body>
-void run_declared(untyped_context& on, std::initializer_list<task_dep> deps, Body&& body,
-                  std::string_view name = {}, exec_place place = exec_place::host()) {
-  task_spec what;
-  what.kind = task_kind::host_launch;
-  what.place = place;
-  what.symbol = name;
-  what.deps = {deps.begin(), deps.size()};
-  what.uses_device = false;
-  on.submit(what, make_body(std::forward<Body>(body)));
-}
-
-recording_stats counts(const untyped_context& on) {
-  return on.stats().recording;
-}
 
 /// Whether the driver takes calls of this thread.
 bool may_call_the_driver() {

@@ -76,6 +76,144 @@ class Graph : public DriverTest {
   }
 };
 
+/// Nodes that copy four bytes between a device and memory of the host, and that write there.
+class GraphCopy : public Graph {
+ protected:
+  struct written {
+    std::uint32_t* to;
+    std::uint32_t value;
+    static void now(void* of) {
+      const auto* const what = static_cast<const written*>(of);
+      *what->to = what->value;
+    }
+  };
+
+  graph_node add_copy(graph into, std::vector<graph_node> after, const copy_3d& what) {
+    graph_node made = nullptr;
+    OK(call.cuGraphAddMemcpyNode(&made, into, after.data(), after.size(), &what, here));
+    return made;
+  }
+  graph_node to_host(graph into, std::vector<graph_node> after, std::uint32_t* to,
+                     device_pointer from) {
+    copy_3d what = word();
+    what.to_type = memory_type::on_host;
+    what.to_host = to;
+    what.from_type = memory_type::on_device;
+    what.from_device = from;
+    return add_copy(into, std::move(after), what);
+  }
+  graph_node to_device(graph into, std::vector<graph_node> after, device_pointer to,
+                       const std::uint32_t* from) {
+    copy_3d what = word();
+    what.to_type = memory_type::on_device;
+    what.to_device = to;
+    what.from_type = memory_type::on_host;
+    what.from_host = from;
+    return add_copy(into, std::move(after), what);
+  }
+  graph_node write(graph into, std::vector<graph_node> after, written& what) {
+    const host_node by{&written::now, &what};
+    graph_node made = nullptr;
+    OK(call.cuGraphAddHostNode(&made, into, after.data(), after.size(), &by));
+    return made;
+  }
+  graph_node fill(graph into, device_pointer to, std::uint32_t value) {
+    graph_node made = nullptr;
+    OK(add_fill(&made, into, {}, to, value));
+    return made;
+  }
+
+ private:
+  static copy_3d word() {
+    copy_3d what{};
+    what.width_bytes = 4;
+    what.height = what.depth = 1;
+    return what;
+  }
+};
+
+class FakeGraphCopy : public GraphCopy {
+ protected:
+  void SetUp() override {
+    if (!the_driver().is_fake) GTEST_SKIP() << "a real driver need not do that";
+    GraphCopy::SetUp();
+  }
+  void TearDown() override {
+    if (the_driver().is_fake) GraphCopy::TearDown();
+  }
+};
+
+TEST_F(GraphCopy, ToOrdinaryMemoryTheLaunchWaits) {
+  const stream on = make_stream();
+  const device_pointer block = make_block(4);
+  std::uint32_t got = 0;
+  const graph into = make_graph();
+  to_host(into, {fill(into, block, 7)}, &got, block);
+  OK(call.cuGraphLaunch(instantiate(into), on));
+  EXPECT_EQ(got, 7U);
+  OK(call.cuStreamSynchronize(on));
+}
+
+TEST_F(GraphCopy, WhatCopiesBringToOrdinaryMemoryIsSeen) {
+  const stream on = make_stream();
+  const device_pointer block = make_block(12);
+  std::uint32_t between = 0;
+  const graph into = make_graph();
+  const graph_node home = to_host(into, {fill(into, block, 7)}, &between, block);
+  to_device(into, {home}, block + 4, &between);
+  const graph later = make_graph();
+  to_device(later, {}, block + 8, &between);
+  OK(call.cuGraphLaunch(instantiate(into), on));
+  OK(call.cuGraphLaunch(instantiate(later), on));
+  OK(call.cuStreamSynchronize(on));
+  EXPECT_EQ(read_words(block, 3), (std::vector<std::uint32_t>{7, 7, 7}));
+}
+
+TEST_F(GraphCopy, WhatHostNodesWriteToPageLockedMemoryIsSeen) {
+  const device_pointer block = make_block(4);
+  auto* const between = make_pinned<std::uint32_t>(1);
+  *between = 1;
+  written node{between, 2};
+  const graph into = make_graph();
+  to_device(into, {write(into, {}, node)}, block, between);
+  run(into);
+  EXPECT_EQ(read_word(block), 2U);
+}
+
+TEST_F(FakeGraphCopy, WhatHostNodesWriteToOrdinaryMemoryIsNotSeen) {
+  const stream on = make_stream();
+  const device_pointer block = make_block(8);
+  std::uint32_t between = 1;
+  written node{&between, 2};
+  const graph into = make_graph();
+  to_device(into, {write(into, {}, node)}, block, &between);
+  const graph later = make_graph();
+  to_device(later, {}, block + 4, &between);
+  OK(call.cuGraphLaunch(instantiate(into), on));
+  OK(call.cuGraphLaunch(instantiate(later), on));
+  OK(call.cuStreamSynchronize(on));
+  EXPECT_EQ(read_words(block, 2), (std::vector<std::uint32_t>{1, 1}));
+  EXPECT_EQ(between, 2U);
+}
+
+TEST_F(FakeGraphCopy, TheLaunchWaitsForHostNodesThatWereMadeBefore) {
+  const stream on = make_stream();
+  const device_pointer block = make_block(4);
+  std::uint32_t got = 0;
+  std::uint32_t beside = 0;
+  std::uint32_t after = 0;
+  written first{&beside, 1};
+  written second{&after, 1};
+  const graph into = make_graph();
+  write(into, {}, first);
+  to_host(into, {fill(into, block, 7)}, &got, block);
+  write(into, {}, second);
+  OK(call.cuGraphLaunch(instantiate(into), on));
+  EXPECT_EQ(beside, 1U);
+  OK(call.cuStreamSynchronize(on));
+  EXPECT_EQ(after, 1U);
+}
+
 struct end_count {
   std::atomic<int> ends{0};
   static void note(void* of) {
