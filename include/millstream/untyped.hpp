@@ -289,8 +289,9 @@ class MILLSTREAM_API shared_resources {
 /// nodes use, memory, bodies and the user's buffers, until neither it can run any more nor any copy
 /// or executable that was made of it, of whoever made it. Handles share it. Any thread. Two
 /// launches by `launch` never overlap; copies in other graphs share its memory, so whoever makes
-/// them orders them. An empty handle throws error(usage) for everything but
-/// `operator bool`.
+/// them orders them, and if it has host functions begins one when the one before has ended: on a
+/// GPU the buffers are read when a graph is launched. An empty handle throws error(usage) for
+/// everything but `operator bool`.
 class MILLSTREAM_API recorded_graph {
  public:
   recorded_graph() noexcept = default;
@@ -298,8 +299,10 @@ class MILLSTREAM_API recorded_graph {
       : state_(std::move(state)) {}
 
   /// Queues one launch on a native stream of the caller's (on the host machine: on a queue of that
-  /// number), or on a stream of ours; its number is the answer, for `synchronize`. Does not block.
-  /// On a stream that is captured it becomes one node of what is captured.
+  /// number), or on a stream of ours; its number is the answer, for `synchronize`. Does not wait
+  /// for the launch, but on a GPU for the one before if the graph has host functions, and perhaps,
+  /// as its driver does, for copies to buffers that are not page-locked. error(interrupted) if the
+  /// user wants out meanwhile. On a stream that is captured it becomes one node of what that is.
   std::uint64_t launch(std::optional<std::uint64_t> stream = {});
   /// The machine's own handle (a CUgraph), 0 where there is none. It stays this object's: it may be
   /// instantiated and copied, also into other graphs, and must not be changed or destroyed.
@@ -444,7 +447,10 @@ class MILLSTREAM_API untyped_context {
   /// A graph that was made elsewhere as one task, which uses the data that `what` declares. It does
   /// so at addresses of its own: declare a datum at the place of the buffer that it uses. In a
   /// recorded context it becomes one node, a copy of the nodes as they are now; else it is
-  /// instantiated, or an executable of the same shape is updated, and launched. A native graph (a
+  /// instantiated, or an executable of the same shape is updated, and launched; on a GPU that waits
+  /// until such a buffer has its content, and so it is in a recorded context whose stage has host
+  /// functions as nodes, or that had some if a buffer is used, and the stage is closed. A native
+  /// graph (a
   /// CUgraph) stays the caller's and may be destroyed after this. Throws before anything changed:
   /// error(invalid_value) for the host place and for what is no graph of this machine,
   /// error(unsupported), naming the task, for native handles where there are none and for nodes

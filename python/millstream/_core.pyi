@@ -571,7 +571,7 @@ class recorded_graph:
 
     def launch(self, stream: object = None) -> millstream.CudaStream:
         """
-        Queues one launch on a stream of the caller's (None: one of ours), without waiting, and gives the stream, for `synchronize`. On host machines a stream is the number of a queue. On a stream that is captured it becomes one node of what is captured.
+        Queues one launch on a stream of the caller's (None: one of ours), and gives the stream, for `synchronize`. Does not wait for the launch, but on a GPU for the one before if the graph has host functions, and perhaps, as its driver does, for copies to arrays that are not page-locked. On host machines a stream is the number of a queue. On a stream that is captured it becomes one node of what is captured.
         """
 
     @property
@@ -699,7 +699,7 @@ class context:
 
     def add_graph(self, graph: object, *deps: dep, place: millstream.exec_place | None = None, symbol: str | None = None) -> None:
         """
-        A graph that was made elsewhere as one task, which uses the data of `deps`. It does so at addresses of its own, so declare each at the place of its buffer, a NumPy array as `data.rw(data_place.host())`. `graph`: what `to_graph` gave, or a CUgraph, as an int or as an object that has one (of cuda.core, cuda.bindings, or a torch.cuda.CUDAGraph that keeps its graph). With `use_graph` it becomes one node, a copy of the graph as it is now; else it is instantiated, or an executable of the same shape is updated, and launched. The graph stays the caller's, and a handle may be destroyed after this; an object is kept until the context is finalized. TypeError for other objects, ValueError for the host place and for what is no graph of this machine, UnsupportedError (a RuntimeError), naming the task, for handles on host machines and for nodes that no recording takes (allocations, frees, conditions).
+        A graph that was made elsewhere as one task, which uses the data of `deps`. It does so at addresses of its own, so declare each at the place of its buffer, a NumPy array as `data.rw(data_place.host())`. `graph`: what `to_graph` gave, or a CUgraph, as an int or as an object that has one (of cuda.core, cuda.bindings, or a torch.cuda.CUDAGraph that keeps its graph). With `use_graph` it becomes one node, a copy of the graph as it is now; else it is instantiated, or an executable of the same shape is updated, and launched; on a GPU that waits until such an array has its content, and ends the stage of a context with `use_graph` in which host functions are nodes (`uses_device=False`). The graph stays the caller's, and a handle may be destroyed after this; an object is kept until the context is finalized. TypeError for other objects, ValueError for the host place and for what is no graph of this machine, UnsupportedError (a RuntimeError), naming the task, for handles on host machines and for nodes that no recording takes (allocations, frees, conditions).
         """
 
     def to_graph(self) -> millstream.recorded_graph:

@@ -124,7 +124,9 @@ void bind_graphs(nb::class_<py_context>& context) {
           "object "
           "that has one (of cuda.core, cuda.bindings, or a torch.cuda.CUDAGraph that keeps its "
           "graph). With `use_graph` it becomes one node, a copy of the graph as it is now; else it "
-          "is instantiated, or an executable of the same shape is updated, and launched. The graph "
+          "is instantiated, or an executable of the same shape is updated, and launched; on a GPU "
+          "that waits until such an array has its content, and ends the stage of a context with "
+          "`use_graph` in which host functions are nodes (`uses_device=False`). The graph "
           "stays the caller's, and a handle may be destroyed after this; an object is kept until "
           "the context is finalized. TypeError for other objects, ValueError for the host place "
           "and for what is no graph of this machine, UnsupportedError (a RuntimeError), naming the "
@@ -152,8 +154,10 @@ void bind_graph(nb::module_& core) {
       .def(
           "launch", &launch, "stream"_a = nb::none(),
           nb::sig("def launch(self, stream: object = None) -> millstream.CudaStream"),
-          "Queues one launch on a stream of the caller's (None: one of ours), without waiting, and "
-          "gives the stream, for `synchronize`. On host machines a stream is the number of a "
+          "Queues one launch on a stream of the caller's (None: one of ours), and "
+          "gives the stream, for `synchronize`. Does not wait for the launch, but on a GPU for the "
+          "one before if the graph has host functions, and perhaps, as its driver does, for copies "
+          "to arrays that are not page-locked. On host machines a stream is the number of a "
           "queue. "
           "On a stream that is captured it becomes one node of what is captured.")
       .def_prop_ro(

@@ -100,12 +100,15 @@ std::uint64_t given_graph::launch(std::optional<std::uint64_t> stream) {
   check_outside_node(on, "launch");
   await_launched();
   if (stream) {
-    launch_on(*on.adopt(*stream, /*one_thread=*/true).queue);
+    const adopted_queue adopted = on.adopt(*stream, /*one_thread=*/true);
+    const blocking_section blocking;
+    launch_on(*adopted.queue);
     return *stream;
   }
   leased_queue own = value_of(on.lease(place_));
   const std::uint64_t number = own.queue->handle();
   try {
+    const blocking_section blocking;
     launch_on(*own.queue);
   } catch (...) {
     on.give_back(place_, std::move(own));
