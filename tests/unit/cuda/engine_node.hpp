@@ -26,4 +26,10 @@ void run_declared(untyped_context& on, std::initializer_list<task_dep> deps, Bod
   return on.stats().recording;
 }
 
+/// Whether the driver takes calls of this thread.
+[[nodiscard]] inline bool may_call_the_driver() {
+  abi::context now = nullptr;
+  return cuda_driver().call.cuCtxGetCurrent(&now) == abi::result::success;
+}
+
 }  // namespace millstream::test

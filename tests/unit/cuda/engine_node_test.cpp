@@ -21,12 +21,6 @@
 namespace millstream::test {
 namespace {
 
-/// Whether the driver takes calls of this thread.
-bool may_call_the_driver() {
-  abi::context now = nullptr;
-  return cuda_driver().call.cuCtxGetCurrent(&now) == abi::result::success;
-}
-
 /// Something that a function holds: notes each end, and whether that was on a thread that may call
 /// the driver. `told` is set after that, for a thread that has nothing else to wait for.
 struct held {
