@@ -2,12 +2,14 @@
 """Host functions that are declared not to use the device: nodes of a recording."""
 
 import gc
+import math
 import threading
 import weakref
 
 import millstream as stf
 import numpy as np
 import pytest
+from cuda_driver import DeviceArray
 
 COUNT = 32
 
@@ -151,3 +153,77 @@ def test_an_immediate_context_ignores_it(machine):
         ctx.host_launch(data.rw(), fn=lambda x: np.add(x, ctx.token() is not None, out=x),
                         uses_device=False)  # fmt: skip
         assert ctx.wait(data).tolist() == [1.0] * COUNT
+
+
+CUTS = {
+    "every second": np.s_[::2, 1::2, 3],
+    "reversed": np.s_[::-1, ::-3, 2],
+    "three axes": np.s_[1:, ::2, ::-2],
+    "no axis packed": np.s_[::3, ::3, ::3],
+}
+
+
+def scale_all(ctx, driver, data, factor):
+    with ctx.cuda_kernel(data.rw(), symbol="scale") as k:
+        k.launch(driver._function("test_scale_f64"), 1, 64,
+                 [k.get_arg(0), float(factor), math.prod(data.shape)])  # fmt: skip
+
+
+def number(x, by):
+    """Element i, in the order of the elements, becomes larger by `by + i`."""
+    x += by + np.arange(x.size, dtype=x.dtype).reshape(x.shape)
+
+
+def take_turns(ctx, driver, data, seen):
+    """Two stages of host functions and kernels on one array."""
+    for step in range(2):
+        scale_all(ctx, driver, data, 2)
+        ctx.host_launch(data.read(), fn=lambda x: seen.append(x.tolist()), uses_device=False)
+        ctx.host_launch(data.rw(), fn=number, args=(10 + step,), uses_device=False)
+        scale_all(ctx, driver, data, 3)
+        ctx.fence()
+    ctx.finalize()
+    stats = ctx.stats()
+    assert (stats["stages"], stats["stage_breaks"]) == (2, 0)
+
+
+def what_turns_give(values):
+    """The same in NumPy, in place; what the reading functions have to see."""
+    seen = []
+    for step in range(2):
+        values *= 2
+        seen.append(values.tolist())
+        number(values, 10 + step)
+        values *= 3
+    return seen
+
+
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS.keys())
+def test_arrays_that_are_not_contiguous(any_order, machine, driver, cut):
+    values = np.arange(5.0 * 7 * 6).reshape(5, 7, 6)
+    twin = values.copy()
+    ctx = stf.context(use_graph=True, machine=machine)
+    seen = []
+    take_turns(ctx, driver, ctx.logical_data(values[cut], copy="pack"), seen)
+    assert seen == what_turns_give(twin[cut])
+    assert values.tolist() == twin.tolist()
+
+
+@pytest.mark.parametrize("cut", CUTS.values(), ids=CUTS.keys())
+def test_device_arrays_that_are_not_contiguous(any_order, machine, driver, cut):
+    twin = np.arange(5.0 * 7 * 6).reshape(5, 7, 6)
+    whole = DeviceArray(driver, twin)
+    part = twin[cut]
+    offset = part.__array_interface__["data"][0] - twin.__array_interface__["data"][0]
+
+    class Part:
+        __cuda_array_interface__ = {  # noqa: RUF012
+            "version": 3, "shape": part.shape, "typestr": twin.dtype.str, "stream": None,
+            "data": (whole.pointer + offset, False), "strides": part.strides,
+        }  # fmt: skip
+
+    ctx = stf.context(use_graph=True, machine=machine)
+    seen = []
+    take_turns(ctx, driver, ctx.logical_data(Part(), copy="pack"), seen)
+    assert seen == what_turns_give(part)
+    assert whole.get().tolist() == twin.tolist()
