@@ -21,6 +21,8 @@ struct character {
   double faults = 0;    // rules broken on purpose
   double placed = 0;    // accesses that name a place
   bool keeps_tasks_open = false;
+  double declared = 0;  // host functions that are declared not to use the device
+  double turned = 0;    // tasks of devices that are such functions instead
 };
 
 struct alive_datum {
@@ -32,14 +34,21 @@ struct alive_datum {
 
 class generator {
  public:
-  generator(std::uint64_t seed, int devices, std::string prefix, bool together)
-      : random_(seed), devices_(devices), prefix_(std::move(prefix)), together_(together) {
+  generator(std::uint64_t seed, int devices, std::string prefix, bool together, bool may_keep_open)
+      : random_(seed),
+        declarations_(~seed),
+        devices_(devices),
+        prefix_(std::move(prefix)),
+        together_(together) {
     kind_.statements = 10 + random_.uniform(60);
     kind_.most_data = 2 + random_.uniform(6);
     kind_.failures = random_.chance(0.5) ? 0.08 : 0.0;
     kind_.faults = random_.chance(0.3) ? 0.05 : 0.0;
     kind_.placed = random_.chance(0.5) ? 0.2 : 0.0;
-    kind_.keeps_tasks_open = !together && random_.chance(0.3);
+    kind_.keeps_tasks_open = !together && random_.chance(0.3) && may_keep_open;
+    if (!declarations_.chance(0.5)) return;
+    kind_.declared = 0.8;
+    kind_.turned = declarations_.chance(0.5) ? 0.4 : 0.0;
   }
 
   program run() {
@@ -200,7 +209,24 @@ class generator {
     task_statement made = any_task();
     made.accesses = accesses();
     made.body = body();
+    declare(made);
     add(std::move(made));
+  }
+
+  /// Draws from numbers of its own, so that the rest of the program stays what it was. A function
+  /// that is declared not to use the device has no use for what is there.
+  void declare(task_statement& made) {
+    const bool in_caller = made.how == form::with || made.how == form::open;
+    const bool is_of_host = std::all_of(made.accesses.begin(), made.accesses.end(),
+                                        [](const access& one) { return one.place < 0; });
+    if (in_caller || !is_of_host || kind_.declared == 0) return;
+    if (made.place != on_host && declarations_.chance(kind_.turned)) {
+      made.how = form::host_launch;
+      made.place = on_host;
+    }
+    const bool breaks_rule = declarations_.chance(kind_.faults);
+    if (made.place != on_host && !breaks_rule) return;
+    made.uses_device = !declarations_.chance(kind_.declared);
   }
 
   void add_to_shared() {
@@ -208,6 +234,7 @@ class generator {
     task_statement made = any_task();
     made.accesses.push_back({access_mode::rw, shared_name, unplaced});
     made.body = {effect::adds, static_cast<std::int64_t>(random_.uniform(1000))};
+    declare(made);
     add(std::move(made));
   }
 
@@ -261,6 +288,7 @@ class generator {
   };
 
   base::random_source random_;
+  base::random_source declarations_;
   const int devices_;
   const std::string prefix_;
   const bool together_;
@@ -293,14 +321,15 @@ void announce_errors(program& what) {
   what.statements = std::move(announced);
 }
 
-program generate(std::uint64_t seed, int devices) {
-  return generator(seed, devices, "", false).run();
+program generate(std::uint64_t seed, int devices, bool may_keep_open) {
+  return generator(seed, devices, "", false, may_keep_open).run();
 }
 
 std::vector<program> generate_together(std::uint64_t seed, int devices, std::size_t threads) {
   std::vector<program> all;
   for (std::size_t i = 0; i < threads; ++i) {
-    all.push_back(generator(seed * 64 + i, devices, "p" + std::to_string(i) + "_", true).run());
+    all.push_back(
+        generator(seed * 64 + i, devices, "p" + std::to_string(i) + "_", true, false).run());
   }
   return all;
 }

@@ -15,8 +15,10 @@ inline constexpr int usual_devices = 3;
 
 /// Data, places, modes, all forms of tasks, fills, waits, fences, drops, buffers that are
 /// registered again, failures and healing, rules broken on purpose. What breaks a rule is announced
-/// by `expect error`, so a program is a complete scenario.
-[[nodiscard]] scenario::program generate(std::uint64_t seed, int devices);
+/// by `expect error`, so a program is a complete scenario. In half of the programs host functions
+/// are declared not to use the device, mostly. `may_keep_open`: some keep tasks open.
+[[nodiscard]] scenario::program generate(std::uint64_t seed, int devices,
+                                         bool may_keep_open = true);
 
 /// Programs to be played together, each by its own thread: like the above, with names that differ,
 /// without tasks that stay open; all add to `shared_name`.

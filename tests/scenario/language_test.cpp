@@ -98,6 +98,7 @@ TEST(ScenarioText, EachFaultNamesFileAndLineAndTheWayOut) {
   expect_fault("task a dev0 spins\n", "a.flow:1: 'spins' is not understood here;");
   expect_fault("close a\n", "a.flow:1: 'a' is not open;");
   expect_fault("open a\n", "a.flow:1: 'a' is never ended;");
+  expect_fault("with a host deviceless\n", "a.flow:1: a body of the submitting thread");
   expect_fault("task a\nexpect edges a->b\n", "a.flow:2: no task is named 'b';");
   expect_fault("task a\nexpect edges a-b\n", "a.flow:2: 'a-b' is no edge; write a->b");
   expect_fault("task a\nexpect edges\n", "a.flow:2: an edge is missing;");
@@ -134,6 +135,9 @@ TEST(ScenarioText, PrintingAndParsingAreInverse) {
       "submit b rw x fails\n"
       "expect error poisoned \"x y\" \"b\"\n"
       "host_launch c read t sets -1\n"
+      "host_launch c2 deviceless read t rw x\n"
+      "task c3 host deviceless rw x adds 2\n"
+      "submit c4 host deviceless\n"
       "with d host rw x\n"
       "open e dev1 read x\n"
       "close e\n"

@@ -270,6 +270,7 @@ class oracle {
   errc resolve(const task_statement& what, resolved& into) const {
     const int place = what.place == unplaced ? 0 : what.place;
     if (place >= program_.devices) return errc::invalid_value;
+    if (!what.uses_device && place != on_host) return errc::invalid_value;
     for (std::size_t i = 0; i < what.accesses.size(); ++i) {
       if (const errc fault = merge(what.accesses[i], i, place, into); fault != errc::ok)
         return fault;

@@ -141,6 +141,10 @@ class parser {
     } else if (place_of(words.peek())) {
       made.place = words.take_place();
     }
+    made.uses_device = !words.accept("deviceless");
+    if (!made.uses_device && (how == form::with || how == form::open)) {
+      words.fail("a body of the submitting thread is never 'deviceless'; leave it out");
+    }
     while (!words.at_end() && take_access(words, made)) {
     }
     take_body(words, made.body);

@@ -60,6 +60,7 @@ std::string text_of(const token_statement& what) {
 std::string text_of(const task_statement& what) {
   std::string text = std::string(form_name(what.how)) + " " + what.name;
   if (what.how != form::host_launch && what.place != unplaced) text += " " + place_name(what.place);
+  if (!what.uses_device) text += " deviceless";
   for (const access& one : what.accesses) {
     text += std::string(" ") + to_string(one.mode) + " " + one.data;
     if (one.place != unplaced) text += "@" + place_name(one.place);

@@ -68,6 +68,7 @@ struct task_statement {
   int place = unplaced;
   std::vector<access> accesses;
   work body;
+  bool uses_device = true;  ///< false: a host function that is declared not to
   friend bool operator==(const task_statement&, const task_statement&) = default;
 };
 /// Ends a task that `open` started; `failed` ends it as failed.

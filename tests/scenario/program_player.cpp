@@ -189,6 +189,7 @@ void program_player::submit(const task_statement& what, task_record& record) {
   spec.symbol = what.name;
   spec.site = site();
   spec.deps = deps;
+  spec.uses_device = what.uses_device;
   session_.context->submit(
       spec, make_body([token = body_token(record), world = &session_.world](const body_call& call) {
         if (token.task().forecast != nullptr) run_body(token.task(), call, *world);
