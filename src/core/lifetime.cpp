@@ -439,6 +439,7 @@ void context::finish_on_stream(lock& held, std::shared_ptr<void>& with) {
   for (retired& each : retired_)
     kept_.push_back(std::move(each.keep_alive));
   retired_.clear();
+  stages_.push_back(std::exchange(present_, {}));  // see close_lanes
   kept_.push_back(std::make_shared<std::deque<kept_stage>>(std::exchange(stages_, {})));
   drop_postponed(kept_);
   kept_.push_back(std::move(with));
@@ -530,6 +531,7 @@ void context::close_lanes(std::vector<std::shared_ptr<void>>& dropped) {
   for (retired& each : retired_)
     dropped.push_back(std::move(each.keep_alive));
   retired_.clear();
+  stages_.push_back(std::exchange(present_, {}));  // data that were let go behind the last launch
   dropped.push_back(std::make_shared<std::deque<kept_stage>>(std::exchange(stages_, {})));
   drop_postponed(dropped);
   count_lanes();

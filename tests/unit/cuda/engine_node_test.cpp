@@ -376,6 +376,32 @@ TEST_F(EngineNode, AContextThatIsGivenUpLetsItRunAndKeepsNothing) {
   EXPECT_EQ(ends, (std::vector<bool>{true, true}));
 }
 
+// It is let go when that stage was launched, and no other stage comes.
+TEST_F(EngineNode, WhatIsDroppedBehindTheLastStageGoesWithTheContext) {
+  for (const std::size_t words : {1U, 0U}) {
+    std::vector<std::uint32_t> buffer{1};
+    auto owner = std::make_shared<int>(0);
+    const std::weak_ptr<int> kept = owner;
+    untyped_context on = open_cuda(nullptr, /*recorded=*/true);
+    const std::weak_ptr<core::context> context = on.state();
+    registration what;
+    what.block = buffer.data();
+    what.bytes = words * word;
+    what.owner = std::move(owner);
+    untyped_data x = on.register_data(what);
+    what.owner = nullptr;
+    run_declared(on, {x.write()}, nothing);
+    x = {};
+    on.finish();
+    EXPECT_TRUE(kept.expired()) << words;
+    on = untyped_context(on_);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!context.expired() && std::chrono::steady_clock::now() < limit)
+      std::this_thread::yield();
+    EXPECT_TRUE(context.expired()) << words;
+  }
+}
+
 /// What the look-alike driver allocates for a chain of that many host nodes.
 std::uint64_t heap_of_a_raw_chain(int nodes) {
   const fake_cuda_test::entry_points& call = cuda_driver().call;
