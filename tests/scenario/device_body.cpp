@@ -260,6 +260,16 @@ class body_stream {
   bool own_;
 };
 
+// What runs on the host looks at a device's memory from that device: the others may not have been
+// opened yet, and then nobody let them reach it.
+int device_of(const task_forecast& plan) noexcept {
+  if (plan.place >= 0) return plan.place;
+  const auto there = std::find_if(
+      plan.accesses.begin(), plan.accesses.end(),
+      [](const access_forecast& each) { return each.elements != 0 && each.place >= 0; });
+  return there->place;
+}
+
 }  // namespace
 
 // From a context that is current: the driver asks for one.
@@ -277,7 +287,7 @@ void* device_bodies::staging(std::size_t bytes) {
 void device_bodies::queue(task_record& task, const body_call& call, const body_world& world,
                           bool whole) {
   const task_forecast& plan = *task.forecast;
-  const device_kit with = kit_of(call.device);
+  const device_kit with = kit_of(device_of(plan));
   const in_context here(with.context);
   auto made = std::make_unique<queued>(queued{task, world, {}, {}});
   for (std::size_t i = 0; i < plan.accesses.size(); ++i) {

@@ -124,7 +124,8 @@ class oracle {
 
   void step(const task_statement& what, const expect_error* announced) {
     resolved task;
-    const errc fault = finished_ ? errc::usage : resolve(what, task);
+    errc fault = resolve(what, task);
+    if (fault == errc::ok) fault = finished_ ? errc::usage : conflict_of(task);
     const bool skipped =
         fault == errc::ok && std::any_of(task.uses.begin(), task.uses.end(), reads_poison);
     if (!skipped && refuse(announced, fault)) return;
@@ -266,7 +267,8 @@ class oracle {
 
   static bool reads_poison(const use& one) { return reads(one.mode) && one.of->poisoned; }
 
-  /// Looks the accesses of a task up and merges them; says what is wrong with them.
+  /// Looks the accesses of a task up and merges them; says what is wrong with them, whatever
+  /// happened before.
   errc resolve(const task_statement& what, resolved& into) const {
     const int place = what.place == unplaced ? 0 : what.place;
     if (place >= program_.devices) return errc::invalid_value;
@@ -275,10 +277,14 @@ class oracle {
       if (const errc fault = merge(what.accesses[i], i, place, into); fault != errc::ok)
         return fault;
     }
-    for (const use& one : into.uses) {
+    return errc::ok;
+  }
+
+  [[nodiscard]] errc conflict_of(const resolved& task) const {
+    for (const use& one : task.uses) {
       if (conflicts_with_open(one)) return errc::usage;
     }
-    for (const use& one : into.uses) {
+    for (const use& one : task.uses) {
       if (reads(one.mode) && !one.of->written) return errc::not_written;
     }
     return errc::ok;
