@@ -513,6 +513,13 @@ void context::note_derivations(const plan& of) {
   }
 }
 
+void context::spread_now(const plan& of, failed_task& because) {
+  if (of.exec == host_place || on().has(backend::capability::runs_jobs)) return;
+  for (const access& each : of.accesses) {
+    if (writes(each.mode)) each.what->poison.add(each.version + 1, &because);
+  }
+}
+
 namespace {
 
 void spread(const derivation& along) {

@@ -324,10 +324,16 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
       }
     }
   }
+  /// One that was unfinished when the inputs were looked at may have failed and ended since.
   void note_derivation(const plan& of) {
-    if (lanes_.has_unfinished_host_job()) note_derivations(of);
+    if (lanes_.has_unfinished_host_job()) {
+      note_derivations(of);
+    } else if (failed_task* because = poisoned_input(of)) {
+      spread_now(of, *because);
+    }
   }
   void note_derivations(const plan& of);
+  void spread_now(const plan& of, failed_task& because);
   void keep_derivation(derivation&& noted);
   [[nodiscard]] std::string memory_report(const no_room& lack) const;
   void record_before_overtaking(const plan& of);
