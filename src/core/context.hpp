@@ -30,6 +30,7 @@
 #include "core/plan.hpp"
 #include "core/ranges.hpp"
 #include "core/recent_tasks.hpp"
+#include "core/retired.hpp"
 
 namespace millstream::core {
 
@@ -247,13 +248,6 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
  private:
   /// given: what the context has belongs to a graph.
   enum class phase : std::uint8_t { live, finishing, given, finished, abandoned };
-  struct retired {
-    completion_set uses;
-    std::shared_ptr<void> keep_alive;
-    const void* block;
-    std::size_t bytes;
-  };
-
   [[nodiscard]] bool is_live() const noexcept { return phase_ == phase::live && !is_lost(); }
   /// While a thread finalizes it, others add nothing, so that this comes to an end.
   [[nodiscard]] bool takes_work() const noexcept {
@@ -519,7 +513,6 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   void write_back_or_report(const lock& held, data& of);
   void unlist(data& what) noexcept;
   void release_content(data& of, std::vector<std::shared_ptr<void>>& dropped);
-  void collect_retired(std::vector<std::shared_ptr<void>>& dropped);
   void order_behind_retired(data& fresh);
   void order_behind(data& fresh, std::uint64_t producer);
   [[nodiscard]] place_index simulated_home(const void* block);
@@ -558,7 +551,7 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   memory_pools pools_;
   range_registry ranges_;
   std::vector<data*> all_data_;
-  std::vector<retired> retired_;
+  retired_buffers retired_;
   std::mutex derivations_mutex_;  // guards the next; only poison records' come under it
   std::vector<derivation> derivations_;
   std::vector<std::shared_ptr<void>> kept_;  // what the caller's stream may use

@@ -130,6 +130,7 @@ class data {
   std::string symbol;                // changed under names_mutex() besides
   std::shared_ptr<void> keep_alive;  // the owner of the user's buffer
   std::size_t position = 0;          // in the context's list
+  std::uint64_t retired_before = 0;  // retired_buffers::count when it was registered
   // Registered data that have bytes of the user's in common with it: see sharing.cpp.
   std::vector<data*> sharing;
 

@@ -147,7 +147,7 @@ data* context::register_data(const registration& what) {
   lock held(mutex_);
   check_takes_work(held, "logical_data");
   await_postponed(held, area);
-  collect_retired(dropped);
+  retired_.collect_some(lanes_, dropped);
   if (data* same = what.bytes > 0 ? ranges_.find_same(area, readonly) : nullptr) {
     if (what.producer) order_behind(*same, *what.producer);
     same->add_handle_again();
@@ -192,26 +192,10 @@ void context::order_behind(data& fresh, std::uint64_t producer) {
 
 // The buffer may still be written back to by data that were let go.
 void context::order_behind_retired(data& fresh) {
-  instance& home = fresh.instances[0];
-  for (const retired& each : retired_) {
-    if (!range_registry::overlap(each.block, each.bytes, fresh.area.low(), fresh.area.span()))
-      continue;
-    home.ready.add(each.uses);
-    fresh.readers.add(each.uses);
-  }
-}
-
-void context::collect_retired(std::vector<std::shared_ptr<void>>& dropped) {
-  for (std::size_t i = 0; i < retired_.size();) {
-    lanes_.poll(retired_[i].uses);
-    if (!lanes_.are_done(retired_[i].uses)) {
-      ++i;
-      continue;
-    }
-    dropped.push_back(std::move(retired_[i].keep_alive));
-    if (i + 1 < retired_.size()) retired_[i] = std::move(retired_.back());
-    retired_.pop_back();
-  }
+  fresh.retired_before = retired_.count();
+  const completion_set uses = retired_.uses_of(fresh.area.low(), fresh.area.span());
+  fresh.instances[0].ready.add(uses);
+  fresh.readers.add(uses);
 }
 
 namespace {
@@ -242,8 +226,9 @@ void context::release_content(data& of, std::vector<std::shared_ptr<void>>& drop
     if (lanes_.are_done(uses)) {
       dropped.push_back(std::move(of.keep_alive));
     } else {
-      retired_.push_back({uses, std::move(of.keep_alive), of.area.low(), of.area.span()});
       mark_uses(lanes_, uses);
+      retired_.add(uses, std::move(of.keep_alive), of.area.low(), of.area.span(),
+                   of.retired_before);
     }
   }
   of.instances.clear();
@@ -281,7 +266,7 @@ void context::let_go(data& what) noexcept {
         write_back_or_report(held, what);
       }
       release_content(what, dropped);
-      collect_retired(dropped);
+      retired_.collect_some(lanes_, dropped);
       if (what.has_one_reference()) unlist(what);
     }
   } catch (const std::exception& broken) {
@@ -436,9 +421,7 @@ void context::finish_on_stream(lock& held, std::shared_ptr<void>& with) {
   for (data* each : all_data_) {
     if (!each->let_go) release_content(*each, kept_);
   }
-  for (retired& each : retired_)
-    kept_.push_back(std::move(each.keep_alive));
-  retired_.clear();
+  retired_.take(kept_);
   stages_.push_back(std::exchange(present_, {}));  // see close_lanes
   kept_.push_back(std::make_shared<std::deque<kept_stage>>(std::exchange(stages_, {})));
   drop_postponed(kept_);
@@ -522,15 +505,13 @@ void context::close(std::vector<std::shared_ptr<void>>& dropped) {
   for (data* each : all_data_) {
     if (!each->let_go) release_content(*each, dropped);
   }
-  collect_retired(dropped);
+  retired_.collect(lanes_, dropped);
   close_lanes(dropped);
 }
 
 // Nobody needs the owners of buffers any more, nor anything of the machine's.
 void context::close_lanes(std::vector<std::shared_ptr<void>>& dropped) {
-  for (retired& each : retired_)
-    dropped.push_back(std::move(each.keep_alive));
-  retired_.clear();
+  retired_.take(dropped);
   stages_.push_back(std::exchange(present_, {}));  // data that were let go behind the last launch
   dropped.push_back(std::make_shared<std::deque<kept_stage>>(std::exchange(stages_, {})));
   drop_postponed(dropped);
@@ -547,14 +528,10 @@ void context::leave_work(kept_stage& present,
   present = std::exchange(present_, {});
   if (stages_.empty() && retired_.empty()) return;
   try {
-    completion_set uses;
+    completion_set uses = retired_.uses(lanes_);
     for (const kept_stage& each : stages_)
       uses.add(each.launch);
-    for (retired& each : retired_) {
-      uses.add(lanes_.settled(each.uses));
-      dropped.push_back(std::move(each.keep_alive));
-    }
-    retired_.clear();
+    retired_.take(dropped);
     if (!stages_.empty()) {
       dropped.push_back(std::make_shared<std::deque<kept_stage>>(std::exchange(stages_, {})));
     }

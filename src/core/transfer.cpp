@@ -472,7 +472,7 @@ void context::read_back(data& what, void* to) {
   do {
     await_content(held, of);
   } while (what.bytes > 0 && !copy_out(held, what, to, turn));
-  collect_retired(dropped);
+  retired_.collect(lanes_, dropped);
   held.unlock();
 }
 
@@ -565,7 +565,7 @@ std::uint64_t context::fence() {
   lock held(mutex_);
   check_takes_work(held, "fence");
   close_stage(held, "fence");
-  collect_retired(dropped);
+  retired_.collect(lanes_, dropped);
   if (lanes_.has_caller()) {
     join_into_caller(held);
     return lanes_.queue(0).handle();

@@ -21,7 +21,9 @@ struct recorded_lane {
   std::size_t heir = ~std::size_t{0};  ///< a lane that it comes after and whose stream it may have
   backend::node_list ends;             ///< what comes after this lane has to wait for
   backend::node_list before;           ///< what its next operation waits for besides
+  std::size_t own = 0;                 ///< as many of `before` are there whatever its stream
   std::size_t distinct = 0;            ///< as many of `before` are known to be named once
+  bool is_waited_for = false;          ///< without an operation
 };
 
 /// A node in a list, for sorting.

@@ -18,6 +18,8 @@ namespace {
 constexpr std::size_t no_stream = ~std::size_t{0};
 // Of each place. Libraries keep up to some 30 MB for each.
 constexpr std::size_t most_streams = 8;
+// Fewer predecessors of a lane without an operation are those of each that waits for it.
+constexpr std::size_t most_handed_on = 16;
 
 template <class Value>
 Value value_of(backend::result<Value> answer) {
@@ -86,7 +88,8 @@ core::lane_index recorder::open(core::place_index place) {
   opened.heir = no_lane;
   opened.ends.clear();
   opened.before.clear();
-  opened.distinct = 0;
+  opened.own = opened.distinct = 0;
+  opened.is_waited_for = false;
   drawing_.mix(static_cast<std::uint64_t>(place) + 16);
   return core::first_recorded_lane + static_cast<core::lane_index>(lane_count_++);
 }
@@ -99,14 +102,28 @@ backend::queue& recorder::queue(core::lane_index lane) noexcept {
 }
 
 // A lane without an operation stands for what it waits for, each named once, since lanes of that
-// kind behind one another would name it again and again.
+// kind behind one another would name it again and again. Where that is much and several wait for
+// the lane, it becomes a node, or else their edges would be as many as the product.
 backend::node_span recorder::ends_of(recorded_lane& ended) {
   if (!ended.ends.empty()) return {ended.ends.begin(), ended.ends.size()};
   if (ended.distinct != ended.before.size()) {
     make_unique(ended.before, drawing_.sorted);
     ended.distinct = ended.before.size();
   }
-  return {ended.before.begin(), ended.before.size()};
+  const bool is_shared = std::exchange(ended.is_waited_for, true);
+  if (is_shared && ended.before.size() > most_handed_on && !is_busy()) make_node(ended);
+  const backend::node_list& stands_for = ended.ends.empty() ? ended.before : ended.ends;
+  return {stands_for.begin(), stands_for.size()};
+}
+
+// A fill of nothing is a node that has nothing but its place.
+void recorder::make_node(recorded_lane& lane) {
+  const backend::node_span before{lane.before.begin(), lane.before.size()};
+  const backend::graph_node made = value_of(graph_->add_fill({}, before));
+  drawing_.mix(before.size());
+  lane.ends.push_back(made);
+  lane.before.clear();
+  lane.distinct = 0;
 }
 
 void recorder::wait(core::lane_index waiter, core::completion what) {
@@ -180,6 +197,7 @@ std::size_t recorder::take_stream(recorded_lane& by) {
 }
 
 void recorder::come_after_last(recorded_lane& lane, const body_stream& of) {
+  lane.own = lane.before.size();
   if (of.last == no_lane || of.last == lane.heir) return;
   const recorded_lane& last = lanes_[of.last];
   lane.before.append({last.ends.begin(), last.ends.size()});
@@ -219,11 +237,22 @@ void recorder::end_body(core::lane_index lane) {
     return;
   }
   core::check(graph_->end_body(*through.lease.queue, last));
-  // A body that issued nothing ends where it began.
+  if (!has_issued(lane, last)) {
+    drawing_.mix(0);
+    captured.before.resize(captured.own);
+    return;
+  }
   drawing_.mix(last.size());
   captured.ends = std::move(last);
   captured.before.clear();
-  if (!captured.ends.empty()) through.last = lane - core::first_recorded_lane;
+  through.last = lane - core::first_recorded_lane;
+}
+
+// A body that issued nothing ends where it began. It stands for what it comes after, but not for
+// what was in its stream: else each such body would hand on what all of those before came after.
+bool recorder::has_issued(core::lane_index lane, const backend::node_list& last) noexcept {
+  const backend::node_span began = predecessors(lane);
+  return !std::is_permutation(last.begin(), last.end(), began.begin(), began.end());
 }
 
 void recorder::drop_body(core::lane_index lane, std::uint32_t stage) noexcept {
@@ -250,7 +279,7 @@ void recorder::join_body(core::lane_index lane) {
   body_stream& through = streams_[at(lane).used];
   through.is_joining = false;
   const std::size_t nodes = beside->node_count();
-  if (nodes == 0) return;
+  if (nodes == 0) return at(lane).before.resize(at(lane).own);
   end_in_child(lane, value_of(graph_->take_child(std::move(beside), predecessors(lane))), nodes);
   through.last = lane - core::first_recorded_lane;
   ++stats_.child_graphs;

@@ -68,7 +68,8 @@ class recorder final : public core::recorder {
     std::thread::id thread;
     /// Nothing was launched yet since it was leased: whoever had it before may still use it.
     bool is_fresh = true;
-    /// The last body of this stage: until the end of one beside, nobody else has the stream.
+    /// The last body of this stage that issued something: until the end of one beside, nobody else
+    /// has the stream.
     std::size_t last = no_lane;
     bool is_joining = false;
     std::unique_ptr<backend::graph> beside;  // of a body that is captured beside another thread's
@@ -85,9 +86,11 @@ class recorder final : public core::recorder {
   void end_stage() noexcept;
   [[nodiscard]] backend::node_span predecessors(core::lane_index lane) noexcept;
   [[nodiscard]] backend::node_span ends_of(recorded_lane& ended);
+  void make_node(recorded_lane& lane);
   [[nodiscard]] std::size_t take_stream(recorded_lane& by);
   [[nodiscard]] bool is_free(const body_stream& which, core::place_index place) const noexcept;
   void come_after_last(recorded_lane& lane, const body_stream& of);
+  [[nodiscard]] bool has_issued(core::lane_index lane, const backend::node_list& last) noexcept;
 
   core::machine& machine_;
   const std::shared_ptr<executable_cache> cache_;

@@ -6,8 +6,8 @@
 
 #include <millstream/kernel.hpp>
 
+#include "tests/unit/cuda/engine_host.hpp"
 #include "tests/unit/cuda/engine_kernels.hpp"
-#include "tests/unit/cuda/engine_test.hpp"
 
 namespace millstream::test {
 namespace {
@@ -142,6 +142,36 @@ TEST_F(RecordedStage, OfBothIsCountedOnce) {
   });
   EXPECT_EQ(std::count(calls.begin(), calls.end(), "cuGraphGetNodes"), 1);
   EXPECT_EQ(on().stats().recording.nodes - before.nodes, 4U * 7U);
+}
+
+std::size_t edges(const untyped_context& on) {
+  const std::string drawn = on.native_dot();
+  std::size_t found = 0;
+  for (std::size_t at = drawn.find("->"); at != std::string::npos; at = drawn.find("->", at + 1))
+    ++found;
+  return found;
+}
+
+// Others of their stream do not come after what they came after.
+TEST(RecordedBodies, ThatIssueNothingHandOnNoOrderOfTheirStream) {
+  constexpr std::array pattern{std::byte{1}};
+  untyped_context on = open_cuda(nullptr, /*recorded=*/true);
+  std::vector<untyped_data> all;
+  for (int i = 0; i < 60; ++i) {
+    all.push_back(on.make_data(word));
+    on.fill(all.back().write(), pattern, device);
+  }
+  for (int i = 0; i < 40; ++i)
+    run(on, device, {all[static_cast<std::size_t>(i)].rw()}, nothing);
+  for (std::size_t i = 40; i < 60; ++i)
+    run(on, device, {all[i].rw()}, doubled);
+  run(on, device, {all[0].rw()}, doubled);
+  const std::uint32_t seen = content<std::uint32_t>(on, all[0]);
+  EXPECT_EQ(seen, 0x02020202U);
+  // Each kernel comes after its fill, and all but the first eight after one of their stream.
+  EXPECT_EQ(on.stats().recording.nodes, 81U);
+  EXPECT_EQ(edges(on), 21U + 13U);
+  on.finalize();
 }
 
 }  // namespace

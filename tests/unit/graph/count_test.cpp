@@ -142,6 +142,25 @@ TEST(RecordedCounts, LayersOfEmptyTasksKeepEachPredecessorOnce) {
   on.finish();
 }
 
+// Sixteen edges more for each of the others would be fewer nodes by one.
+TEST(RecordedCounts, AnEmptyTaskBetweenManyIsANodeOfItsOwn) {
+  constexpr std::size_t width = 1000;
+  untyped_context on = open_recorded("null", 1);
+  const untyped_data join = on.make_token();
+  const std::vector<task_dep> reads{join.read()};
+  for (int layer = 0; layer < 3; ++layer) {
+    for (std::size_t i = 0; i < width; ++i)
+      run(on, {}, reads, nothing);
+    run_empty(on, {join.rw()});
+  }
+  run(on, {}, reads, nothing);  // only one waits for the last
+  static_cast<void>(on.fence());
+  EXPECT_EQ(recorded(on).nodes, 3 * width + 2 + 1);
+  // Of each of the two: to it, from it, and the first that comes after it.
+  EXPECT_EQ(edges(on), 2 * (width + width + (width - 1)) + width);
+  on.finish();
+}
+
 // Neither the ones nor the others have an order among themselves, so that no edge can be left out.
 TEST(RecordedCounts, AJoinOfEmptyTasksIsAnEdgeForEachPair) {
   untyped_context on = open_recorded("null", 1);
