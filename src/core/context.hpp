@@ -481,6 +481,10 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   [[nodiscard]] bool may_lock_pages(const data& what, bool in_place) const noexcept;
   void lock_pages(lock& held, data& what);
   [[nodiscard]] bool lock_pages_of(lock& held, const plan& of);
+  /// Adds what keeps pages of the buffer locked that others had locked. False if it unlocked the
+  /// context meanwhile: then again.
+  [[nodiscard]] bool keep_pages_locked(lock& held, const strided& area,
+                                       std::vector<std::shared_ptr<void>>& locks);
   void await_unlocked_pages();
 
   // loss.cpp

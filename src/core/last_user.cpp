@@ -34,7 +34,9 @@ const std::shared_ptr<void>* owner_kept_by(const untyped_data& handle) noexcept 
   const std::shared_ptr<void>* owner = &what->keep_alive;
   if (owner->use_count() != 1) return nullptr;
   if (const auto* const locked = std::get_deleter<core::page_unlocker>(*owner)) {
-    owner = &locked->owner;
+    owner = &locked->what.owner;
+  } else if (const auto* const keeper = std::get_deleter<core::keeper_of_locks>(*owner)) {
+    owner = &keeper->owner;
   }
   return owner->use_count() == 1 ? owner : nullptr;
 }

@@ -18,6 +18,7 @@
 #include "core/context.hpp"
 #include "core/open_body.hpp"
 #include "core/task_job.hpp"
+#include "core/unlocker.hpp"
 #include "core/wait_graph.hpp"
 
 namespace millstream::core {
@@ -144,9 +145,12 @@ data* context::register_data(const registration& what) {
   strided area = strided_of(what);
   const bool readonly = what.readonly || repeats_a_byte(area);
   std::vector<std::shared_ptr<void>> dropped;
+  std::vector<std::shared_ptr<void>> locks;
   lock held(mutex_);
   check_takes_work(held, "logical_data");
-  await_postponed(held, area);
+  do {
+    await_postponed(held, area);
+  } while (place == host_place && !keep_pages_locked(held, area, locks));
   retired_.collect_some(lanes_, dropped);
   if (data* same = what.bytes > 0 ? ranges_.find_same(area, readonly) : nullptr) {
     if (what.producer) order_behind(*same, *what.producer);
@@ -164,7 +168,9 @@ data* context::register_data(const registration& what) {
   fresh->registered = true;
   fresh->readonly = readonly;
   fresh->written = true;
-  fresh->keep_alive = what.owner;
+  fresh->pages_asked = !locks.empty();
+  has_locked_pages_ = has_locked_pages_ || fresh->pages_asked;
+  fresh->keep_alive = with_locks(what.owner, std::move(locks));
   fresh->home = place;
   fresh->instances.push_back({area.is_packed() ? place : user_place, what.block, {}, 0});
   fresh->valid = place_set::of(fresh->instances[0].place);

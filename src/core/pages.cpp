@@ -45,8 +45,30 @@ void context::lock_pages(lock& held, data& what) {
   held.lock();
   if (!is_locked) return;  // the copies go through staging
   has_locked_pages_ = true;
-  std::shared_ptr<void> unlocks(block, page_unlocker{options_.on.state(), std::move(owner)});
-  if (!what.let_go) what.keep_alive = std::move(unlocks);
+  auto unlocks = unlocked_in_the_end({options_.on.state(), block, what.bytes, std::move(owner)});
+  if (what.let_go) return;
+  for (data* const other : ranges_.find_sharing(what.area, /*readonly=*/false)) {
+    if (other != &what) other->keep_alive = with_locks(std::move(other->keep_alive), {unlocks});
+  }
+  what.keep_alive = std::move(unlocks);
+}
+
+// Drivers decide by the pages how a copy is done when it is queued or recorded, so they stay as
+// they were then: also where others had them locked and have let go of the buffer.
+bool context::keep_pages_locked(lock& held, const strided& area,
+                                std::vector<std::shared_ptr<void>>& locks) {
+  if (!has_copies_by_pages()) return true;
+  locks.clear();
+  if (keep_locked(on(), area.low(), area.span(), locks)) return true;
+  held.unlock();
+  locks.clear();
+  {
+    const blocking_section blocking;
+    wait_for_an_unlock(std::chrono::milliseconds{1});
+  }
+  held.lock();
+  check_takes_work(held, "logical_data");
+  return false;
 }
 
 // What a device reads is copied in, and what it writes will be copied home. Where it works in the

@@ -402,6 +402,36 @@ TEST_F(EngineNode, WhatIsDroppedBehindTheLastStageGoesWithTheContext) {
   }
 }
 
+// The pages of the buffer were locked for the datum that was registered there before.
+TEST_F(EngineNode, ABufferThatIsRegisteredAgainStaysLockedForWhatIsRecorded) {
+  MILLSTREAM_LOOK_ALIKE_ONLY();
+  const std::int64_t locked = cuda_driver().control.live("registration");
+  std::vector<std::uint32_t> buffer{5};
+  std::vector<std::uint32_t> other{5};
+  const untyped_data y = on_.make_data(word);
+  const untyped_data z = on_.make_data(word);
+  registration what;
+  what.block = buffer.data();
+  what.bytes = word;
+  what.owner = std::make_shared<int>(0);
+  untyped_data x = on_.register_data(what);
+  busy_until_set busy;
+  run(on_, device, {x.read(data_place::host()), y.write()}, busy.body());
+  const std::uint64_t stream = on_.fence();
+  x = {};
+  x = on_.register_data(what);
+  run(on_, device, {z.write(), x.read()}, doubled_into);
+  busy.set();
+  synchronize(stream);
+  static_cast<void>(registered(on_, other));  // lets go of what has ended
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+  while (cuda_driver().control.live("registration") > locked &&
+         std::chrono::steady_clock::now() < limit)
+    std::this_thread::yield();
+  EXPECT_EQ(content<std::uint32_t>(on_, z), 10U);
+  on_.finalize();
+}
+
 /// What the look-alike driver allocates for a chain of that many host nodes.
 std::uint64_t heap_of_a_raw_chain(int nodes) {
   const fake_cuda_test::entry_points& call = cuda_driver().call;
