@@ -93,7 +93,10 @@ struct launch_config {
   std::uint64_t shared_bytes = 0;  ///< dynamic shared memory of a block
   dims cluster{};                  ///< blocks of a cluster; 1 = what the kernel was compiled for
   bool cooperative = false;        ///< all blocks are resident at once and may synchronise
-  bool programmatic = false;       ///< may begin before its predecessor ends, where that allows it
+  /// May begin before the kernels that it comes after have ended, where these allow it; so it waits
+  /// for them by itself (`griddepcontrol.wait`) before it uses memory. Where the driver has no such
+  /// order (in graphs before 12.3), it begins when they have ended.
+  bool programmatic = false;
 };
 
 /// One argument, copied during the call.

@@ -418,7 +418,10 @@ void bind_running(nb::class_<py_kernel>& type) {
           "copied: an int has the size of the kernel's parameter (a pointer's where the driver "
           "does not tell), a float is a double; scalars of ctypes and NumPy and structures of "
           "ctypes have their own types; views and device arrays are addresses. `shmem`: bytes of "
-          "dynamic shared memory. ValueError and TypeError for what cannot be launched; the task "
+          "dynamic shared memory. `programmatic`: it may begin before the kernels that it comes "
+          "after "
+          "have ended, where these allow it, and waits for them by itself (`griddepcontrol.wait`) "
+          "before it uses memory. ValueError and TypeError for what cannot be launched; the task "
           "goes on without it, and if the exception leaves the block, its data are as before.")
       .def(
           "start", locked(+[](py_kernel& self) { start(self.task); }),

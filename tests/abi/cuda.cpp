@@ -204,8 +204,13 @@ MILLSTREAM_FIELD(host_node, data, CUDA_HOST_NODE_PARAMS_v1, userData);
 
 MILLSTREAM_STRUCT(any_node, CUgraphNodeParams);
 MILLSTREAM_FIELD(any_node, type, CUgraphNodeParams, type);
-MILLSTREAM_FIELD(any_node, child, CUgraphNodeParams, graph.graph);
-MILLSTREAM_FIELD(any_node, ownership, CUgraphNodeParams, graph.ownership);
+MILLSTREAM_FIELD(any_node, launch, CUgraphNodeParams, kernel);
+MILLSTREAM_FIELD(any_node, nested.child, CUgraphNodeParams, graph.graph);
+MILLSTREAM_FIELD(any_node, nested.ownership, CUgraphNodeParams, graph.ownership);
+static_assert(static_cast<int>(abi::edge_port::programmatic) ==
+              CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC);
+static_assert(static_cast<int>(abi::edge_type::programmatic) ==
+              CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);
 static_assert(static_cast<int>(abi::child_ownership::moved) == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE);
 
 MILLSTREAM_STRUCT(graph_update_info, CUgraphExecUpdateResultInfo);
@@ -260,6 +265,7 @@ MILLSTREAM_NUMBER(result::shared_object_symbol_not_found,
 MILLSTREAM_NUMBER(result::operating_system, CUDA_ERROR_OPERATING_SYSTEM);
 MILLSTREAM_NUMBER(result::invalid_handle, CUDA_ERROR_INVALID_HANDLE);
 MILLSTREAM_NUMBER(result::illegal_state, CUDA_ERROR_ILLEGAL_STATE);
+MILLSTREAM_NUMBER(result::lossy_query, CUDA_ERROR_LOSSY_QUERY);
 MILLSTREAM_NUMBER(result::not_found, CUDA_ERROR_NOT_FOUND);
 MILLSTREAM_NUMBER(result::not_ready, CUDA_ERROR_NOT_READY);
 MILLSTREAM_NUMBER(result::illegal_address, CUDA_ERROR_ILLEGAL_ADDRESS);

@@ -36,6 +36,7 @@ enum class result : std::uint32_t {
   operating_system = 304,
   invalid_handle = 400,
   illegal_state = 401,
+  lossy_query = 402,
   not_found = 500,
   not_ready = 600,
   illegal_address = 700,
@@ -388,10 +389,19 @@ struct launch_config {
   std::uint32_t attribute_count;
 };
 
+/// Where an edge leaves a kernel: at its end, or when all its blocks have allowed it.
+enum class edge_port : unsigned char {
+  end = 0,
+  programmatic = 1,
+};
+enum class edge_type : unsigned char {
+  ordinary = 0,
+  programmatic = 1,  ///< between kernels only
+};
 struct graph_edge {
-  unsigned char from_port;
+  edge_port from_port;
   unsigned char to_port;
-  unsigned char type;
+  edge_type type;
   unsigned char reserved[5];
 };
 
@@ -429,13 +439,19 @@ enum class child_ownership : std::uint32_t {
   copied = 0,
   moved = 1,  // since 12.9
 };
-/// Parameters of a node of any kind, of which we use one.
+struct child_node {
+  graph child;
+  child_ownership ownership;
+};
+/// Parameters of a node of any kind, of which we use two.
 struct any_node {
   node_type type;
   std::uint32_t reserved[3];
-  graph child;
-  child_ownership ownership;
-  std::uint32_t unused[57];
+  union {
+    std::uint64_t words[30];  // the first, so that `{}` clears all
+    kernel_node launch;
+    child_node nested;
+  };
 };
 
 struct graph_update_info {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <unordered_set>
+#include <vector>
 
 #include "backend/cuda/graph_body.hpp"
 #include "backend/cuda/host_call.hpp"
@@ -60,6 +62,11 @@ class graph final : public backend::graph {
                            const abi::graph_node& node) const;
   status not_added(const kernel& what, const launch_request& request, abi::result answer) const;
   status set_attributes(launch_form& what, abi::graph_node node);
+  [[nodiscard]] abi::result add_launch(const abi::kernel_node& node, const predecessors& after,
+                                       abi::graph_node& made) const;
+  /// One that may begin when those of its predecessors allow it that are kernels.
+  [[nodiscard]] abi::result add_early(const abi::kernel_node& node, const predecessors& after,
+                                      abi::graph_node& made);
   [[nodiscard]] result<device_state*> device_for(memory_home to, memory_home from) const;
   [[nodiscard]] result<graph_node> add_empty(node_span after);
   [[nodiscard]] result<graph_node> add_block(const copy_request& what, node_span after);
@@ -100,6 +107,10 @@ class graph final : public backend::graph {
   mutable std::size_t nodes_;
   mutable bool is_counted_ = true;
   bool is_handed_out_ = false;
+  std::vector<abi::graph_node> kernels_;  // that were added one by one
+  /// The first `looked_up_` of these: only who asks for an edge between kernels pays for it.
+  std::unordered_set<abi::graph_node> known_kernels_;
+  std::size_t looked_up_ = 0;
 };
 
 }  // namespace millstream::backend::cuda

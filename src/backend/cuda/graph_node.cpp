@@ -81,7 +81,7 @@ abi::result add_pattern_nodes(const driver& api, abi::graph into, const fill_req
   });
 }
 
-// Beginning before the predecessor ends is a permission, and nodes do not make use of it.
+// Beginning before a predecessor ends is said by edges.
 status apply_attributes(device_state& on, launch_form& what, abi::graph_node node) {
   for (const abi::launch_attribute& each : what.attributes()) {
     if (each.id == abi::launch_attribute_id::programmatic_stream_serialization) continue;
@@ -190,20 +190,49 @@ result<graph_node> graph::add_kernel(const launch_request& request, node_span af
     const context_guard in(on_->api(), what.context());
     abi::graph_node made = nullptr;
     // No node comes out of a graph again that is captured into, or that has memory of a body.
-    if (had_bodies_ && !is_plain(request)) {
+    if (had_bodies_ && has_node_attributes(request)) {
       if (status refused = try_beside(*on_, node, form); !refused) return refused;
     }
     const abi::result answer =
-        on_->api()->cuGraphAddKernelNode(&made, raw_, before.data(), before.size(), &node);
+        request.programmatic ? add_early(node, before, made) : add_launch(node, before, made);
     if (answer != abi::result::success) {
       return not_added(what, request, answer);
     }
     what.note_graph();
-    if (!is_plain(request)) {
+    if (has_node_attributes(request)) {
       if (status failed = set_attributes(form, made); !failed) return failed;
     }
+    kernels_.push_back(made);
     return added("a kernel", answer, made);
   });
+}
+
+abi::result graph::add_launch(const abi::kernel_node& node, const predecessors& after,
+                              abi::graph_node& made) const {
+  return on_->api()->cuGraphAddKernelNode(&made, raw_, after.data(), after.size(), &node);
+}
+
+// Beginning before a predecessor ends is a permission. Nobody makes use of it where the driver
+// knows no edges of that kind, and where a body made the predecessor, whose kind only the driver
+// knows.
+abi::result graph::add_early(const abi::kernel_node& node, const predecessors& after,
+                             abi::graph_node& made) {
+  if (on_->api()->cuGraphAddNode == nullptr) return add_launch(node, after, made);
+  for (; looked_up_ < kernels_.size(); ++looked_up_)
+    known_kernels_.insert(kernels_[looked_up_]);
+  std::vector<abi::graph_edge> edges(after.size());
+  bool is_any_early = false;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    if (known_kernels_.count(after.data()[i]) == 0) continue;
+    edges[i].from_port = abi::edge_port::programmatic;
+    edges[i].type = abi::edge_type::programmatic;
+    is_any_early = true;
+  }
+  if (!is_any_early) return add_launch(node, after, made);
+  abi::any_node what{};
+  what.type = abi::node_type::launch;
+  what.launch = node;
+  return on_->api()->cuGraphAddNode(&made, raw_, after.data(), edges.data(), after.size(), &what);
 }
 
 status graph::set_attributes(launch_form& what, abi::graph_node node) {
@@ -421,8 +450,7 @@ abi::result graph::move_child(const graph& child, const predecessors& after,
                               abi::graph_node& made) const {
   abi::any_node what{};
   what.type = abi::node_type::child;
-  what.child = child.raw_;
-  what.ownership = abi::child_ownership::moved;
+  what.nested = {child.raw_, abi::child_ownership::moved};
   return on_->api()->cuGraphAddNode(&made, raw_, after.data(), nullptr, after.size(), &what);
 }
 

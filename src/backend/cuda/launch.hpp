@@ -14,10 +14,13 @@ namespace millstream::backend::cuda {
 
 class device_state;
 
+/// Whether a launch asks for what is said by attributes of a node.
+[[nodiscard]] inline bool has_node_attributes(const launch_request& request) noexcept {
+  return request.cooperative || request.cluster != std::array<std::uint32_t, 3>{1, 1, 1};
+}
 /// Whether a launch asks for nothing that has to be said by attributes.
 [[nodiscard]] inline bool is_plain(const launch_request& request) noexcept {
-  return !request.cooperative && !request.programmatic &&
-         request.cluster == std::array<std::uint32_t, 3>{1, 1, 1};
+  return !request.programmatic && !has_node_attributes(request);
 }
 
 /// Refers to the request, which is there as long as this is.

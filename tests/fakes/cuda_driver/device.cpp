@@ -37,6 +37,7 @@ constexpr error_text error_texts[] = {
     {result::invalid_ptx, "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed"},
     {result::invalid_handle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {result::illegal_state, "CUDA_ERROR_ILLEGAL_STATE", "the operation cannot be performed now"},
+    {result::lossy_query, "CUDA_ERROR_LOSSY_QUERY", "the answer would leave out kinds of edges"},
     {result::not_found, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {result::not_ready, "CUDA_ERROR_NOT_READY", "device not ready"},
     {result::illegal_address, "CUDA_ERROR_ILLEGAL_ADDRESS",

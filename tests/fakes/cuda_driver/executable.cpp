@@ -14,9 +14,11 @@ std::shared_ptr<const executable_body> make_body(const graph_state& of) {
   made->kept = of.kept;
   std::unordered_map<const node_state*, std::size_t> places;
   for (const node_ptr& one : of.nodes) {
-    executable_body::node copy{one->work, {}};
+    executable_body::node copy{one->work, {}, {}};
     for (const node_ptr& before : one->after)
       copy.after.push_back(places.at(before.get()));
+    for (const node_ptr& before : one->early)
+      copy.early.push_back(places.at(before.get()));
     places[one.get()] = made->nodes.size();
     made->nodes.push_back(std::move(copy));
   }
@@ -88,7 +90,8 @@ graph_update_result difference(const executable_body& to, const executable_body&
     const executable_body::node& ours = to.nodes[i];
     const executable_body::node& theirs = from.nodes[i];
     if (ours.work.type != theirs.work.type) return graph_update_result::node_type_changed;
-    if (ours.after != theirs.after) return graph_update_result::topology_changed;
+    if (ours.after != theirs.after || ours.early != theirs.early)
+      return graph_update_result::topology_changed;
     if (ours.work.memory != nullptr) return graph_update_result::not_supported;
     if (ours.work.attributes != theirs.work.attributes)
       return graph_update_result::attributes_changed;

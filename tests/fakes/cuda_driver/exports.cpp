@@ -290,7 +290,7 @@ FAKE_CUDA_EXPORT result cuGraphGetNodes(graph in, graph_node* nodes, std::size_t
 
 FAKE_CUDA_EXPORT result cuGraphGetEdges(graph in, graph_node* from, graph_node* to,
                                         std::size_t* count) {
-  return FAKE_CUDA_RUN(cuGraphGetEdges)(in, from, to, count);
+  return FAKE_CUDA_RUN(cuGraphGetEdges)(in, from, to, nullptr, count);
 }
 
 FAKE_CUDA_EXPORT result cuGraphNodeGetType(graph_node of, node_type* type) {

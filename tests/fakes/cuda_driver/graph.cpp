@@ -128,17 +128,28 @@ result cuGraphGetRootNodes(call& in, graph of, graph_node* nodes, std::size_t* c
   return copy_list(roots, nodes, count);
 }
 
-result cuGraphGetEdges(call& in, graph of, graph_node* from, graph_node* to, std::size_t* count) {
+/// The kinds of edges are not left out where there are others than ordinary ones.
+result cuGraphGetEdges(call& in, graph of, graph_node* from, graph_node* to, graph_edge* kinds,
+                       std::size_t* count) {
   require(count != nullptr && (from == nullptr) == (to == nullptr));
   std::vector<graph_node> starts;
   std::vector<graph_node> ends;
+  std::vector<graph_edge> between;
+  bool is_any_early = false;
   for (const node_ptr& one : graph_of(in, of)->nodes)
     for (const node_ptr& before : one->after) {
+      const bool is_early =
+          std::find(one->early.begin(), one->early.end(), before) != one->early.end();
       starts.push_back(before->handle);
       ends.push_back(one->handle);
+      between.push_back(is_early ? programmatic_edge : graph_edge{});
+      is_any_early = is_any_early || is_early;
     }
+  require(kinds != nullptr || from == nullptr || !is_any_early, result::lossy_query);
   std::size_t same = *count;
   copy_list(starts, from, &same);
+  same = *count;
+  copy_list(between, kinds, &same);
   return copy_list(ends, to, count);
 }
 
@@ -156,8 +167,10 @@ result cuGraphDestroyNode(call& in, graph_node gone) {
   require(!owns_memory(*make_body(*owner)), result::not_supported);
   std::erase(owner->nodes, found);
   std::erase(owner->capture_ends, found);
-  for (const node_ptr& one : owner->nodes)
+  for (const node_ptr& one : owner->nodes) {
     std::erase(one->after, found);
+    std::erase(one->early, found);
+  }
   in.all.nodes.erase(gone);
   return result::success;
 }

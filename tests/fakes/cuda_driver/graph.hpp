@@ -18,6 +18,10 @@ void destroy_graph(call& in, const graph_ptr& gone);
                                              const graph_node* list, std::size_t count);
 node_ptr add_node(call& in, graph_state& to, node_work work, std::vector<node_ptr> after);
 
+/// From a kernel to one that may begin when that has allowed it.
+inline constexpr graph_edge programmatic_edge{
+    edge_port::programmatic, 0, edge_type::programmatic, {}};
+
 [[nodiscard]] std::shared_ptr<const executable_body> make_body(const graph_state& of);
 /// Such graphs cannot be parts of others.
 [[nodiscard]] bool owns_memory(const executable_body& what);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Nodes that are added one by one.
+#include <cstring>
+
 #include "tests/fakes/cuda_driver/graph.hpp"
 #include "tests/fakes/cuda_driver/launch.hpp"
 
@@ -33,6 +35,53 @@ context_ptr context_for(call& in, const kernel_node& what, const function_state&
   return what.in == nullptr ? in.current() : in.context_of(what.in);
 }
 
+node_work work_of(call& in, const kernel_node& what) {
+  const function_ptr entry =
+      what.entry != nullptr ? function_of(in, what.entry) : function_of(in, what.of_library);
+  const context_ptr owner = context_for(in, what, *entry);
+  node_work work;
+  work.type = node_type::launch;
+  work.how = shape_of(what);
+  work.make = check_launch(in, work.how, entry, owner, what.parameters, what.extra);
+  work.fixed = number_of(*owner);
+  return work;
+}
+
+bool is_same(const graph_edge& a, const graph_edge& b) {
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+/// Which predecessors need not have ended, by the kinds of the edges from them: ordinary ones, and
+/// those from kernels to a kernel.
+std::vector<node_ptr> early_of(const std::vector<node_ptr>& after, const graph_edge* kinds,
+                               node_type type) {
+  std::vector<node_ptr> early;
+  for (std::size_t i = 0; kinds != nullptr && i < after.size(); ++i) {
+    if (is_same(kinds[i], {})) continue;
+    require(is_same(kinds[i], programmatic_edge));
+    require(type == node_type::launch && after[i]->work.type == node_type::launch);
+    early.push_back(after[i]);
+  }
+  return early;
+}
+
+/// A graph that is moved, as drivers do since 12.9: with the memory that it owns, and to be
+/// destroyed with the graph that it becomes a part of.
+result move_graph(call& in, graph_node* made, const graph_ptr& into, const graph_node* after,
+                  std::size_t count, const child_node& what) {
+  constexpr int moving_since = 12090;
+  require(what.ownership == child_ownership::moved && in.all.config.version >= moving_since);
+  const graph_ptr inner = graph_of(in, what.child);
+  require(inner != into && !inner->is_captured_into && inner->moved_into == nullptr);
+  node_work work;
+  work.type = node_type::child;
+  work.child = make_body(*inner);
+  static_cast<void>(add(in, made, into, after, count, std::move(work)));
+  inner->moved_into = into->handle;
+  node_of(in, *made)->moved = inner;
+  return result::success;
+}
+
 }  // namespace
 
 namespace served {
@@ -49,15 +98,7 @@ result cuGraphAddKernelNode(call& in, graph_node* made, graph into, const graph_
                             std::size_t count, const kernel_node* what) {
   require(made != nullptr && what != nullptr);
   const graph_ptr found = graph_of(in, into);
-  const function_ptr entry =
-      what->entry != nullptr ? function_of(in, what->entry) : function_of(in, what->of_library);
-  const context_ptr owner = context_for(in, *what, *entry);
-  node_work work;
-  work.type = node_type::launch;
-  work.how = shape_of(*what);
-  work.make = check_launch(in, work.how, entry, owner, what->parameters, what->extra);
-  work.fixed = number_of(*owner);
-  return add(in, made, found, after, count, std::move(work));
+  return add(in, made, found, after, count, work_of(in, *what));
 }
 
 result cuGraphKernelNodeSetAttribute(call& in, graph_node of, launch_attribute_id what,
@@ -122,23 +163,18 @@ result cuGraphAddChildGraphNode(call& in, graph_node* made, graph into, const gr
   return add(in, made, found, after, count, std::move(work));
 }
 
-/// Of all kinds of nodes a graph that is moved, as drivers do since 12.9: with the memory that it
-/// owns, and to be destroyed with the graph that it becomes a part of.
+/// Of all kinds of nodes kernels and graphs that are moved. An early kernel runs in order here, as
+/// it may.
 result cuGraphAddNode(call& in, graph_node* made, graph into, const graph_node* after,
                       const graph_edge* edges, std::size_t count, any_node* what) {
-  constexpr int moving_since = 12090;
-  require(made != nullptr && what != nullptr && edges == nullptr);
-  require(what->type == node_type::child && what->ownership == child_ownership::moved);
-  require(in.all.config.version >= moving_since);
-  const graph_ptr inner = graph_of(in, what->child);
+  require(made != nullptr && what != nullptr);
   const graph_ptr found = graph_of(in, into);
-  require(inner != found && !inner->is_captured_into && inner->moved_into == nullptr);
-  node_work work;
-  work.type = node_type::child;
-  work.child = make_body(*inner);
-  static_cast<void>(add(in, made, found, after, count, std::move(work)));
-  inner->moved_into = found->handle;
-  node_of(in, *made)->moved = inner;
+  std::vector<node_ptr> early = early_of(nodes_of(in, *found, after, count), edges, what->type);
+  if (what->type == node_type::child)
+    return move_graph(in, made, found, after, count, what->nested);
+  require(what->type == node_type::launch);
+  static_cast<void>(add(in, made, found, after, count, work_of(in, what->launch)));
+  node_of(in, *made)->early = std::move(early);
   return result::success;
 }
 

@@ -116,7 +116,8 @@ struct node_state {
   graph owner = nullptr;
   node_work work;
   std::vector<node_ptr> after;
-  graph_ptr moved;  // became this node
+  std::vector<node_ptr> early;  // of these, kernels that need not have ended
+  graph_ptr moved;              // became this node
 };
 
 /// A node owns its predecessors. Whoever owns nodes lets the last one go first, so that a long
@@ -149,6 +150,7 @@ struct executable_body {
   struct node {
     node_work work;
     std::vector<std::size_t> after;  // places in `nodes`
+    std::vector<std::size_t> early;  // of these, by programmatic edges
   };
   std::vector<node> nodes;
   std::vector<std::size_t> capture_ends;  // likewise

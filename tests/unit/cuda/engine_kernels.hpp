@@ -14,7 +14,8 @@ namespace millstream::test {
 
 /// A kernel task on device 0 that fills its first dependency.
 inline void describe_fill(untyped_context& on, const std::vector<task_dep>& deps,
-                          const device_kernel& fill) {
+                          const device_kernel& fill,
+                          const launch_config& how = {.grid = 1, .block = 32}) {
   untyped_task task(on);
   task.set_kind(task_kind::cuda_kernel);
   task.set_place(exec_place::device(0));
@@ -28,7 +29,7 @@ inline void describe_fill(untyped_context& on, const std::vector<task_dep>& deps
       kernel_argument{static_cast<const void*>(&to), sizeof to, alignof(void*)},
       kernel_argument{&value, sizeof value, alignof(std::uint32_t)},
       kernel_argument{&count, sizeof count, alignof(std::uint64_t)}};
-  task.launch({&fill, {.grid = 1, .block = 32}, arguments, nullptr});
+  task.launch({&fill, how, arguments, nullptr});
   task.end();
 }
 

@@ -37,7 +37,7 @@ class Capture : public DriverTest {
   }
   std::size_t edge_count(graph of) {
     std::size_t count = 0;
-    OK(call.cuGraphGetEdges(of, nullptr, nullptr, &count));
+    OK(call.cuGraphGetEdges(of, nullptr, nullptr, nullptr, &count));
     return count;
   }
   capture_status status_of(stream on) {

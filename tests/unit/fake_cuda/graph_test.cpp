@@ -324,6 +324,85 @@ TEST_F(Graph, APredecessorNamedTwiceIsRefused) {
   EXPECT_EQ(node_count(into), 1U);
 }
 
+constexpr graph_edge early{edge_port::programmatic, 0, edge_type::programmatic, {}};
+
+class GraphEdges : public Graph {
+ protected:
+  void SetUp() override {
+    Graph::SetUp();
+    words_ = make_block(8);
+  }
+  /// A kernel that adds the second word to the first.
+  result add(graph_node* made, graph into, std::vector<graph_node> after,
+             std::vector<graph_edge> kinds) {
+    device_pointer to = words_;
+    device_pointer second = to + 4;
+    std::uint64_t count = 1;
+    std::array<void*, 4> list{&to, &to, &second, &count};
+    any_node what{};
+    what.type = node_type::launch;
+    what.launch = kernel_of("test_add_u32", list.data());
+    return call.cuGraphAddNode(made, into, after.data(), kinds.empty() ? nullptr : kinds.data(),
+                               after.size(), &what);
+  }
+  /// Two kernels, one behind the other by an edge of that kind.
+  graph two(const graph_edge& kind) {
+    const graph into = make_graph();
+    graph_node first = nullptr;
+    graph_node second = nullptr;
+    OK(add(&first, into, {}, {}));
+    OK(add(&second, into, {first}, {kind}));
+    return into;
+  }
+  device_pointer words_ = 0;
+};
+
+TEST_F(GraphEdges, AKernelMayBeginBeforeAnotherEnds) {
+  const graph into = two(early);
+  graph_node from = nullptr;
+  graph_node to = nullptr;
+  graph_edge kind{};
+  std::size_t count = 1;
+  EXPECT_EQ(call.cuGraphGetEdges(into, &from, &to, nullptr, &count), result::lossy_query);
+  OK(call.cuGraphGetEdges(into, &from, &to, &kind, &count));
+  EXPECT_EQ(count, 1U);
+  EXPECT_NE(from, to);
+  EXPECT_EQ(std::memcmp(&kind, &early, sizeof kind), 0);
+  fill_words(words_, 3, 2);
+  run(into);
+  EXPECT_EQ(read_word(words_), 9U);
+}
+
+TEST_F(GraphEdges, OnlyKernelsHaveOthersThanOrdinaryOnes) {
+  const graph into = make_graph();
+  graph_node fill = nullptr;
+  graph_node made = nullptr;
+  OK(add_fill(&fill, into, {}, words_, 1));
+  EXPECT_EQ(add(&made, into, {fill}, {early}), result::invalid_value);
+  graph_edge wrong = early;
+  wrong.to_port = 1;
+  graph_node kernel = nullptr;
+  OK(add(&kernel, into, {fill}, {graph_edge{}}));
+  EXPECT_EQ(add(&made, into, {kernel}, {wrong}), result::invalid_value);
+  wrong = {edge_port::end, 0, edge_type::programmatic, {}};
+  EXPECT_EQ(add(&made, into, {kernel}, {wrong}), result::invalid_value);
+  wrong = {edge_port::programmatic, 0, edge_type::ordinary, {}};
+  EXPECT_EQ(add(&made, into, {kernel}, {wrong}), result::invalid_value);
+  EXPECT_EQ(node_count(into), 2U);
+  OK(add(&made, into, {fill, kernel}, {graph_edge{}, early}));
+  OK(call.cuGraphDestroyNode(kernel));
+  std::size_t edges = 0;
+  OK(call.cuGraphGetEdges(into, nullptr, nullptr, nullptr, &edges));
+  EXPECT_EQ(edges, 1U);
+}
+
+TEST_F(GraphEdges, AnUpdateComparesThem) {
+  const executable_graph ready = instantiate(two(early));
+  EXPECT_EQ(update(ready, two(early), result::success), graph_update_result::success);
+  EXPECT_EQ(update(ready, two({}), result::graph_update_failure),
+            graph_update_result::topology_changed);
+}
+
 TEST_F(Graph, ABlockIsCopiedByOneNode) {
   const graph into = make_graph();
   const device_pointer block = make_block(64);
@@ -483,7 +562,7 @@ TEST_F(Graph, SeveralStreamsShareACaptureAndAreToldWhatTheyComeAfter) {
   graph captured = nullptr;
   OK(call.cuStreamEndCapture(origin, &captured));
   std::size_t edge_count = 0;
-  OK(call.cuGraphGetEdges(into, nullptr, nullptr, &edge_count));
+  OK(call.cuGraphGetEdges(into, nullptr, nullptr, nullptr, &edge_count));
   EXPECT_EQ(node_count(into), 3U);
   EXPECT_EQ(edge_count, 1U);  // the fork made none
   run(into);
