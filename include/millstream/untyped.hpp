@@ -271,8 +271,12 @@ class MILLSTREAM_API shared_resources {
   /// Executables that nobody uses are kept up to that many bytes; the one not used for longest goes
   /// first.
   explicit shared_resources(std::size_t limit_bytes = std::size_t{256} << 20U);
-  /// From now on only executables for which `keep` says so are kept. Called after launches, without
-  /// the cache's lock, but with that of the context: it must not use the library.
+  /// From now on only executables for which `keep` says so are kept; an empty one keeps all. It is
+  /// asked of each executable after each of its launches, in the thread whose call launched, when
+  /// that call has let go of all locks of the library, and before it returns or throws. So it may
+  /// use the library, the context too. Until it has answered the executable is kept, and none goes
+  /// for it. What it declines is dropped, and a launch that is on its way goes on. One that throws
+  /// has declined (recording_misses::lost), and the log has a warning.
   void set_policy(std::function<bool(const executable_info&)> keep);
   [[nodiscard]] std::size_t executables() const;  ///< kept at the moment
   [[nodiscard]] std::size_t bytes() const;
@@ -376,7 +380,7 @@ struct recording_misses {
   std::uint64_t too_large = 0;  ///< larger by itself than the limit
   std::uint64_t policy = 0;     ///< the policy had said not to keep it
   std::uint64_t busy = 0;       ///< another context with the same resources was launching it
-  std::uint64_t refused = 0;    ///< kept, but the machine refused the update
+  std::uint64_t refused = 0;    ///< some were kept, but the machine refused to update those tried
   std::uint64_t lost = 0;  ///< its launch had failed, or it could not be kept: its policy threw, or
                            ///< memory was short
 };
@@ -387,11 +391,14 @@ struct recording_stats {
   std::uint64_t stage_breaks = 0;    ///< of these, because a body had to run in the caller's thread
   std::uint64_t nodes = 0;           ///< recorded, those of captured bodies included
   std::uint64_t child_graphs = 0;    ///< of these, bodies captured beside those of another thread
-  std::uint64_t instantiations = 0;  ///< executables made
-  std::uint64_t updates = 0;         ///< executables used again
-  std::uint64_t refused_updates = 0;  ///< tried, and then made anew
-  recording_misses misses;            ///< instantiations, those that failed included, by reason
-  std::string last_miss;              ///< why the last executable had to be made; "" = none was
+  std::uint64_t hits = 0;            ///< launches by an executable that was kept
+  std::uint64_t instantiations = 0;  ///< executables made, one for each launch that was no hit
+  std::uint64_t updates = 0;         ///< of executables that were kept, for these hits
+  /// Tried, before another executable took the stage or was made: stages that look alike until the
+  /// machine is asked, such as bodies of as many nodes.
+  std::uint64_t refused_updates = 0;
+  recording_misses misses;  ///< instantiations, those that failed included, by reason
+  std::string last_miss;    ///< why the last executable had to be made; "" = none was
 };
 
 /// Numbers since the context was opened.

@@ -29,6 +29,8 @@ class executable_graph {
   /// `discard` of each of its jobs, exactly once; one that fails calls none. `unsupported` on a
   /// queue that is being recorded.
   virtual status launch(queue& on) = 0;
+  /// False: every `update` of it is refused, so that it is of no use once it was launched.
+  [[nodiscard]] virtual bool can_be_updated() const noexcept { return true; }
   /// An estimate of the memory that it keeps.
   [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
 };

@@ -77,13 +77,34 @@ struct derivation {
   base::small_vector<derived_version, 2> to;
 };
 
+/// Holds a context's lock. What there is to ask the policy of executables is asked when it has been
+/// let go.
+class context_lock : public std::unique_lock<std::mutex> {
+ public:
+  using std::unique_lock<std::mutex>::unique_lock;
+  context_lock(const context_lock&) = delete;
+  context_lock& operator=(const context_lock&) = delete;
+  ~context_lock() {
+    if (launched_ == nullptr) return;
+    if (owns_lock()) unlock();
+    launched_->ask_policy();
+  }
+  /// In the end, by this thread.
+  void ask_policy_of(std::shared_ptr<recorder_cache> launched) const noexcept {
+    launched_ = std::move(launched);
+  }
+
+ private:
+  mutable std::shared_ptr<recorder_cache> launched_;
+};
+
 /// Locks: `mutex_` is the context's lock. Under it come only the innermost
 /// locks of failures, poison records, the machine's queue pools and the
 /// backend's queues; no driver call that can block, no user code, no
 /// interpreter lock. Functions that take `held` are called with it.
 class alignas(base::cache_line) context : public std::enable_shared_from_this<context> {
  public:
-  using lock = std::unique_lock<std::mutex>;
+  using lock = context_lock;
 
   explicit context(context_options options);
   ~context();
@@ -409,7 +430,7 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   struct given_parts;
   void issue_graph(const lock& held, const plan& of, backend::graph* graph, given_graph* ours);
   [[nodiscard]] bool await_buffers(lock& held, const plan& of);
-  void launch_graph(const plan& of, backend::graph* graph, given_graph* ours);
+  void launch_graph(const lock& held, const plan& of, backend::graph* graph, given_graph* ours);
   void look_by_host(const lock& held, const plan& of, completion launched, body_ptr& look);
   void check_may_give(const lock& held);
   [[nodiscard]] std::shared_ptr<given_parts> take_parts(const lock& held,
@@ -571,6 +592,7 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   std::uint64_t stage_breaks_ = 0;
   std::string outside_;            // the first task that was not recorded, in a recorded context
   recording_stats graph_counts_;   // of graphs that an immediate context launched
+  std::uint64_t graph_trail_ = 0;  // of these launches, for the cache
   std::deque<kept_stage> stages_;  // launched, not known to have ended
   std::string loss_text_;          // empty until a device was seen to have failed for good
 };

@@ -310,21 +310,23 @@ bool context::await_buffers(lock& held, const plan& of) {
   return true;
 }
 
-void context::launch_graph(const plan& of, backend::graph* graph, given_graph* ours) {
+void context::launch_graph(const lock& held, const plan& of, backend::graph* graph,
+                           given_graph* ours) {
   if (ours != nullptr) {
     ours->launch_on(lanes_.queue(of.lane));
     return;
   }
   if (!options_.resources) options_.resources.emplace();
+  held.ask_policy_of(options_.resources->state());
   options_.resources->state()->launch(*graph, hash_of_others, of.exec, lanes_.queue(of.lane),
-                                      graph_counts_);
+                                      graph_counts_, graph_trail_);
 }
 
 void context::issue_graph(const lock& held, const plan& of, backend::graph* graph,
                           given_graph* ours) {
   try {
     if (!is_recorded(of)) {
-      launch_graph(of, graph, ours);
+      launch_graph(held, of, graph, ours);
     } else if (ours != nullptr) {
       ours->with_graph(
           [&](const backend::graph& what) { lanes_.recording()->add_graph(of.lane, what); });

@@ -112,13 +112,18 @@ class recorder_cache {
   recorder_cache& operator=(const recorder_cache&) = delete;
   virtual ~recorder_cache() = default;
   virtual void set_policy(std::function<bool(const executable_info&)> keep) = 0;
+  /// Puts to the policy what launches of the calling thread left, and drops what it declines. User
+  /// code, so without any lock of the library.
+  virtual void ask_policy() noexcept = 0;
   [[nodiscard]] virtual std::size_t size() const = 0;
   [[nodiscard]] virtual std::size_t bytes() const = 0;
   /// Queues the graph, which is to be instantiated for `device`, on `on`, by an executable that is
   /// kept, updated or made; where somebody else records `on`, as one node of that. `hash` is equal
-  /// for graphs that were made alike. Throws error(code, ...) with the driver's text.
+  /// for graphs that were made alike. `trail` is 0 at first, and then what it was made by the
+  /// launch before of this caller. Throws error(code, ...) with the driver's text. The policy has
+  /// to be asked later.
   virtual void launch(backend::graph& what, std::uint64_t hash, place_index device,
-                      backend::queue& on, recording_stats& counts) = 0;
+                      backend::queue& on, recording_stats& counts, std::uint64_t& trail) = 0;
 };
 
 // Given by the assembly.

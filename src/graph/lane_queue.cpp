@@ -71,6 +71,7 @@ backend::status lane_queue::copy(const backend::copy_request& request) {
 }
 
 backend::status lane_queue::fill(const backend::fill_request& request) {
+  into_.mix(static_cast<std::uint64_t>(request.home));
   into_.mix(request.pattern_bytes);
   return note(kind::fill, into_.graph->add_fill(request, predecessors()));
 }
@@ -82,7 +83,12 @@ backend::status lane_queue::run(backend::job& work) {
   return added;
 }
 
+// What an update may not change; a plain launch has nothing of it.
 backend::status lane_queue::launch(const backend::launch_request& request) {
+  const bool is_clustered = request.cluster != std::array<std::uint32_t, 3>{1, 1, 1};
+  const unsigned form =
+      (is_clustered ? 1U : 0U) | (request.cooperative ? 2U : 0U) | (request.programmatic ? 4U : 0U);
+  if (form != 0) into_.mix(form);
   return note(kind::kernel, into_.graph->add_kernel(request, predecessors()));
 }
 

@@ -310,7 +310,7 @@ void recorder::launch(backend::queue& on) {
   try {
     release_streams();
     if (!value_of(on.is_capturing())) static_cast<void>(await_streams(on));
-    cache_->launch(*graph_, drawing_.hash, graph_place_, on, stats_);
+    cache_->launch(*graph_, drawing_.hash, graph_place_, on, stats_, trail_);
   } catch (...) {
     give_up();
     throw;

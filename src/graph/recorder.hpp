@@ -107,6 +107,7 @@ class recorder final : public core::recorder {
   std::vector<std::pair<core::lane_index, std::unique_ptr<backend::graph>>> unjoined_;
   std::uint64_t number_ = 0;  // of the queue that recorded tasks see where nothing is captured
   recording_stats stats_;
+  std::uint64_t trail_ = 0;  // of launches, for the cache
 };
 
 }  // namespace millstream::graph

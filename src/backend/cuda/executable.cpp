@@ -195,6 +195,7 @@ status executable::update(abi::graph from, const host_calls& calls) {
   const relaxed_capture allowed(on_->api());
   const abi::result answer = on_->api()->cuGraphExecUpdate(raw_, from, &how);
   if (answer == abi::result::graph_update_failure) {
+    has_unsupported_ = how.result == abi::graph_update_result::not_supported;
     return {errc::unsupported,
             base::cat(on_->who(), " cannot update an executable graph: ", why_not(how.result),
                       culprit(on_->api(), how.node), "; instantiate a new one")};

@@ -22,6 +22,9 @@ class executable final : public executable_graph {
   ~executable() override;
 
   status launch(backend::queue& on) override;
+  [[nodiscard]] bool can_be_updated() const noexcept override {
+    return !with_memory_ && !has_unsupported_;
+  }
   [[nodiscard]] std::size_t bytes() const noexcept override;
   /// `unsupported` where the driver says that the two differ too much.
   status update(abi::graph from, const host_calls& calls);
@@ -35,6 +38,7 @@ class executable final : public executable_graph {
   host_calls calls_;
   const std::size_t nodes_;
   const bool with_memory_;
+  bool has_unsupported_ = false;  // nodes that the driver does not update, as it said
 };
 
 /// Nodes of a graph, children counted as one. Zero where the driver does not tell.

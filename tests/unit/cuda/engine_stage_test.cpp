@@ -58,9 +58,9 @@ class RecordedStage : public testing::Test {
     return first(record);
   }
   /// Described kernels, one behind the other.
-  void describe(int count) {
+  void describe(int count, const launch_config& how = {.grid = 1, .block = 32}) {
     for (int i = 0; i < count; ++i)
-      describe_fill(on(), {x().write()}, fill_);
+      describe_fill(on(), {x().write()}, fill_, how);
   }
   /// Bodies of one launch each.
   void capture(int count) {
@@ -72,6 +72,7 @@ class RecordedStage : public testing::Test {
       });
     }
   }
+  void capture_one(bool as_fill);
 
  private:
   void stage(const std::function<void()>& record) {
@@ -130,6 +131,84 @@ TEST_F(RecordedStage, OfBodiesIsCountedOnceWhenItIsInstantiated) {
               relaxed("cuGraphInstantiateWithParams"),
               {"cuGraphLaunch"},
               relaxed("cuGraphDestroy")}));
+}
+
+TEST_F(RecordedStage, ProgrammaticKernelsHaveEdgesOfTheirOwn) {
+  const launch_config early{.grid = 1, .block = 32, .programmatic = true};
+  EXPECT_EQ(again([&] { describe(3, early); }), joined({{"cuGraphCreate", "cuGraphAddKernelNode"},
+                                                        names(2, "cuGraphAddNode"),
+                                                        end_of_stage()}));
+}
+
+// What an update would be refused for is known before.
+TEST_F(RecordedStage, OfAnotherFormIsAnotherShape) {
+  const std::vector<launch_config> forms{
+      {.grid = 2, .block = 32},
+      {.grid = 2, .block = 32, .programmatic = true},
+      {.grid = 2, .block = 32, .cooperative = true},
+      {.grid = 2, .block = 32, .cluster = 2},
+  };
+  static_cast<void>(first([&] { describe(1); }));
+  const recording_stats before = on().stats().recording;
+  for (int turn = 0; turn < 3; ++turn) {
+    for (const launch_config& each : forms)
+      static_cast<void>(first([&] { describe(2, each); }));
+  }
+  const recording_stats after = on().stats().recording;
+  EXPECT_EQ(after.instantiations - before.instantiations, 4U);
+  EXPECT_EQ(after.misses.new_shape - before.misses.new_shape, 4U);
+  EXPECT_EQ(after.hits - before.hits, 8U);
+  EXPECT_EQ(after.updates - before.updates, 8U);
+  EXPECT_EQ(after.refused_updates, 0U);
+}
+
+/// A body of one node, which is a fill or a kernel.
+void RecordedStage::capture_one(bool as_fill) {
+  run(on(), exec_place::device(0), {x().write()}, [this, as_fill](const body_call& call) {
+    const auto stream = static_cast<abi::stream>(call.stream);
+    const auto to = reinterpret_cast<abi::device_pointer>(call.pointers[0]);
+    if (as_fill) {
+      cuda_driver().call.cuMemsetD32Async(to, 2, 16, stream);
+    } else {
+      launch(native_, stream, to, std::uint32_t{1}, std::uint64_t{16});
+    }
+  });
+}
+
+// Until the driver is asked they look alike. After a few turns it is known which one comes next.
+TEST_F(RecordedStage, OfBodiesThatTakeTurnsIsKeptForEach) {
+  const auto turns = [&](int count) {
+    for (int i = 0; i < count; ++i)
+      static_cast<void>(first([&] { capture_one(i % 2 == 0); }));
+    return on().stats().recording;
+  };
+  const recording_stats early = turns(6);
+  EXPECT_EQ(early.instantiations, 2U);
+  EXPECT_EQ(early.misses.new_shape, 1U);
+  EXPECT_EQ(early.misses.refused, 1U);
+  EXPECT_EQ(early.hits, 4U);
+  EXPECT_EQ(early.refused_updates, 3U);
+  const recording_stats late = turns(40);
+  EXPECT_EQ(late.instantiations, 2U);
+  EXPECT_EQ(late.hits, 44U);
+  EXPECT_EQ(late.updates, 44U);
+  EXPECT_EQ(late.refused_updates, 3U);
+}
+
+TEST_F(RecordedStage, OfBodiesInALongerPatternIsRefusedOnlyAtFirst) {
+  const std::vector<bool> pattern{true, true, false, false};
+  const auto rounds = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      for (const bool as_fill : pattern)
+        static_cast<void>(first([&] { capture_one(as_fill); }));
+    }
+    return on().stats().recording;
+  };
+  const recording_stats early = rounds(3);
+  const recording_stats late = rounds(20);
+  EXPECT_EQ(late.instantiations, 2U);
+  EXPECT_EQ(late.refused_updates, early.refused_updates);
+  EXPECT_EQ(late.hits, 23U * 4U - 2U);
 }
 
 // What is added behind a count of the driver's is counted here.

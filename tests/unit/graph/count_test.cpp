@@ -49,6 +49,7 @@ TEST(RecordedCounts, TheSameShapeAgainIsOneUpdateAndOneLaunch) {
   const recording_stats after = recorded(on);
   EXPECT_EQ(after.instantiations - before.instantiations, 0U);
   EXPECT_EQ(after.updates - before.updates, 10U);
+  EXPECT_EQ(after.hits - before.hits, 10U);
   EXPECT_EQ(after.refused_updates, 0U);
   EXPECT_EQ(after.stages - before.stages, 10U);
   EXPECT_EQ(after.nodes - before.nodes, 500U);
