@@ -295,6 +295,7 @@ void add_recording(nb::dict& to, const recording_stats& now) {
   to["stage_breaks"] = now.stage_breaks;
   to["nodes"] = now.nodes;
   to["child_graphs"] = now.child_graphs;
+  to["hits"] = now.hits;
   to["instantiations"] = now.instantiations;
   to["updates"] = now.updates;
   to["refused_updates"] = now.refused_updates;
@@ -527,17 +528,19 @@ void bind_watching(nb::class_<py_context>& type) {
           [](py_context& self) { return trace_snapshot(self, "_trace_snapshot()"); },
           nb::sig("def _trace_snapshot(self) -> dict[str, typing.Any]"),
           "What was recorded, as plain lists and dictionaries.")
-      .def(
-          "stats", &stats, nb::sig("def stats(self) -> dict[str, typing.Any]"),
-          "Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory. "
-          "With "
-          "`use_graph` also of its recordings: `stages` launched, `stage_breaks` (of these, "
-          "because "
-          "a body had to run in the caller's thread), `nodes`, `child_graphs`, `instantiations`, "
-          "`updates` (executables used again), `refused_updates`, `misses` (why executables had to "
-          "be made: counts by 'new shape', 'evicted' by the limit of bytes, 'too large' for it, "
-          "'policy', 'busy' in another context, 'refused' updates, 'lost' to a failure), and "
-          "`last_miss`, the reason of the last instantiation in words.")
+      .def("stats", &stats, nb::sig("def stats(self) -> dict[str, typing.Any]"),
+           "Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory. "
+           "With "
+           "`use_graph` also of its recordings: `stages` launched, `stage_breaks` (of these, "
+           "because "
+           "a body had to run in the caller's thread), `nodes`, `child_graphs`, `hits` (launches "
+           "by an executable "
+           "that was kept), `instantiations` (by one that was made), `updates` (one for each hit), "
+           "`refused_updates` (tried before, of stages that look alike), `misses` (why executables "
+           "had to be made: counts by 'new shape', 'evicted' by the limit of bytes, 'too large' "
+           "for it, "
+           "'policy', 'busy' in another context, 'refused' updates, 'lost' to a failure), and "
+           "`last_miss`, the reason of the last instantiation in words.")
       .def_prop_ro(
           "_records_calls",
           [](const py_context& self) { return self.state->use_graph && self.state->host_memory; },

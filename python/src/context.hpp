@@ -63,7 +63,8 @@ class context_state {
   /// Keeps the kernels and graphs of now. The lock is held.
   [[nodiscard]] std::shared_ptr<void> launched() const;
   /// For the garbage collector: what the Python context keeps alive. Exceptions are its own, though
-  /// they are noted here; the stream's object is once nobody else has this state.
+  /// they are noted here; the stream's object and the resources are once nobody else has this
+  /// state.
   int visit(visitproc visit, void* arg, bool only_owner) const noexcept;
   /// A stream of the device on which arrays come and go: the caller's, or one of the machine that
   /// no task uses.

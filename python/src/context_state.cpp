@@ -133,6 +133,7 @@ int context_state::visit(visitproc visit, void* arg, bool only_owner) const noex
     Py_VISIT(stream_object_.get().ptr());
     Py_VISIT(kernels.visited().ptr());
     Py_VISIT(graphs_.get().ptr());
+    Py_VISIT(resources_.get().ptr());
   }
   return 0;
 }

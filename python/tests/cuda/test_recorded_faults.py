@@ -278,7 +278,8 @@ def test_a28_six_runs_through_one_cache(any_order, driver, machine):
 
 
 def test_a28_a_hash_that_is_equal_for_other_nodes(any_order, driver, machine):
-    """Bodies are told apart by how many nodes they have, so that these two look alike."""
+    """Bodies are told apart by how many nodes they have, so that these two look alike. Both are
+    kept, and where they take turns, it is known which one comes next."""
     values = np.ones(COUNT)
     ctx = stf.context(use_graph=True, machine=machine)
     x = ctx.logical_data(values)
@@ -300,6 +301,16 @@ def test_a28_a_hash_that_is_equal_for_other_nodes(any_order, driver, machine):
         expected *= 2 if body is as_kernel else 1
         assert ctx.wait(x).tolist() == expected.tolist()
     stats = ctx.stats()
-    assert (stats["instantiations"], stats["refused_updates"]) == (4, 2)
+    assert (stats["instantiations"], stats["hits"], stats["refused_updates"]) == (3, 3, 2)
+    assert stats["misses"]["refused"] == 1
+    for step in range(40):
+        (as_fill, as_kernel)[step % 2]()
+        ctx.fence()
+        if step == 4:
+            settled = ctx.stats()
+    stats = ctx.stats()
+    assert (stats["instantiations"], stats["hits"]) == (3, 43)
+    assert stats["refused_updates"] == settled["refused_updates"]
+    assert sum(stats["misses"].values()) == 3
     assert pending_error(driver) == 0
     ctx.finalize()
