@@ -499,7 +499,7 @@ class cuda_kernel:
 
     def launch(self, kernel: object, grid: int | Sequence[int], block: int | Sequence[int] | None, args: Sequence[object], shmem: int = 0, *, cluster: int | Sequence[int] | None = None, cooperative: bool = False, programmatic: bool = False) -> None:
         """
-        Describes one launch; those of a task run one after the other, in the order of the calls. `kernel`: a kernel of cuda.core, CuPy (RawKernel), Numba (compiled for one signature) or Triton (compiled; `block` is None), or the handle of a CUfunction or CUkernel as an int; it is kept until the context is finalized. On host machines a function of ctypes, or the address of one, which is called once per launch with exactly `args`. `grid`, `block`, `cluster`: up to three positive extents. `args` are copied: an int has the size of the kernel's parameter (a pointer's where the driver does not tell), a float is a double; scalars of ctypes and NumPy and structures of ctypes have their own types; views and device arrays are addresses. `shmem`: bytes of dynamic shared memory. ValueError and TypeError for what cannot be launched; the task goes on without it, and if the exception leaves the block, its data are as before.
+        Describes one launch; those of a task run one after the other, in the order of the calls. `kernel`: a kernel of cuda.core, CuPy (RawKernel), Numba (compiled for one signature) or Triton (compiled; `block` is None), or the handle of a CUfunction or CUkernel as an int; it is kept until the context is finalized. On host machines a function of ctypes, or the address of one, which is called once per launch with exactly `args`. `grid`, `block`, `cluster`: up to three positive extents. `args` are copied: an int has the size of the kernel's parameter (a pointer's where the driver does not tell), a float is a double; scalars of ctypes and NumPy and structures of ctypes have their own types; views and device arrays are addresses. `shmem`: bytes of dynamic shared memory. `programmatic`: it may begin before the kernels that it comes after have ended, where these allow it, and waits for them by itself (`griddepcontrol.wait`) before it uses memory. ValueError and TypeError for what cannot be launched; the task goes on without it, and if the exception leaves the block, its data are as before.
         """
 
     def start(self) -> None:
@@ -603,10 +603,19 @@ class async_resources:
     What contexts that get it as `handle` share: the streams of their machine, and the executable graphs of those that record. A context that ends leaves them, with what is queued, to the next one, so that opening one costs no calls of the driver, and a shape that one of them recorded is no new instantiation in another. Contexts keep it alive; any number may use it at a time, on any threads.
     """
 
-    def __init__(self, *, limit_bytes: int = 268435456) -> None:
+    def __init__(self, *, limit_bytes: int = 268435456, policy: Callable[[int, int], bool] | None = None) -> None:
         """
-        Nothing is made before a context needs it. `limit_bytes`: executable graphs that nobody uses are kept up to that many bytes (estimated), the one not used for longest goes first; 0 keeps none. TypeError for no integer, ValueError for a negative one.
+        Nothing is made before a context needs it. `limit_bytes`: executable graphs that nobody uses are kept up to that many bytes (estimated), the one not used for longest goes first; 0 keeps none. TypeError for no integer, ValueError for a negative one. `policy`: as the property.
         """
+
+    @property
+    def policy(self) -> Callable[[int, int], bool] | None:
+        """
+        Says which executable graphs are kept; None keeps all, within `limit_bytes`. Called as `policy(nodes, nbytes)` for each executable after each of its launches, with the number of its nodes and an estimate of its memory in bytes; what is false is dropped, and a launch on its way goes on. It runs in the thread whose call launched (`fence`, `wait`, `finalize`, ...), before that call returns and without any lock of millstream, so it may use millstream, that context too. What it raises goes to `sys.unraisablehook`, and the executable is kept. TypeError for what is neither callable nor None.
+        """
+
+    @policy.setter
+    def policy(self, policy: Callable[[int, int], bool] | None, /) -> None: ...
 
     @property
     def executables(self) -> int:
@@ -715,7 +724,7 @@ class context:
 
     def stats(self) -> dict[str, Any]:
         """
-        Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory. With `use_graph` also of its recordings: `stages` launched, `stage_breaks` (of these, because a body had to run in the caller's thread), `nodes`, `child_graphs`, `instantiations`, `updates` (executables used again), `refused_updates`, `misses` (why executables had to be made: counts by 'new shape', 'evicted' by the limit of bytes, 'too large' for it, 'policy', 'busy' in another context, 'refused' updates, 'lost' to a failure), and `last_miss`, the reason of the last instantiation in words.
+        Counts since the context was opened: tasks, copies, bytes, waits, blocks of memory. With `use_graph` also of its recordings: `stages` launched, `stage_breaks` (of these, because a body had to run in the caller's thread), `nodes`, `child_graphs`, `hits` (launches by an executable that was kept), `instantiations` (by one that was made), `updates` (one for each hit), `refused_updates` (tried before, of stages that look alike), `misses` (why executables had to be made: counts by 'new shape', 'evicted' by the limit of bytes, 'too large' for it, 'policy', 'busy' in another context, 'refused' updates, 'lost' to a failure), and `last_miss`, the reason of the last instantiation in words.
         """
 
     @property

@@ -118,7 +118,7 @@ void bind_resources(nb::module_& core) {
           },
           nb::kw_only(), "limit_bytes"_a.none() = std::size_t{256} << 20U, "policy"_a = nb::none(),
           nb::sig("def __init__(self, *, limit_bytes: int = 268435456, "
-                  "policy: Callable[[int, int], bool] | None = None) -> None"),
+                  "policy: collections.abc.Callable[[int, int], bool] | None = None) -> None"),
           "Nothing is made before a context needs it. `limit_bytes`: executable graphs that nobody "
           "uses are kept up to that many bytes (estimated), the one not used for longest goes "
           "first; 0 keeps none. TypeError for no integer, ValueError for a negative one. `policy`: "
@@ -130,9 +130,11 @@ void bind_resources(nb::module_& core) {
             return now.is_valid() ? now : nb::none();
           },
           [](py_resources& self, nb::handle policy) { self.set_policy(policy); },
-          nb::for_getter(nb::sig("def policy(self) -> Callable[[int, int], bool] | None")),
-          nb::for_setter(
-              nb::sig("def policy(self, policy: Callable[[int, int], bool] | None, /) -> None")),
+          nb::for_getter(
+              nb::sig("def policy(self) -> collections.abc.Callable[[int, int], bool] | None")),
+          nb::for_setter(nb::arg().none()),
+          nb::for_setter(nb::sig("def policy(self, policy: collections.abc.Callable[[int, int], "
+                                 "bool] | None, /) -> None")),
           "Says which executable graphs are kept; None keeps all, within `limit_bytes`. Called as "
           "`policy(nodes, nbytes)` for each executable after each of its launches, with the number "
           "of its nodes and an estimate of its memory in bytes; what is false is dropped, and a "

@@ -262,29 +262,30 @@ def test_a_policy_that_waits_for_another_thread_on_the_context(machine):
 
 def test_contexts_of_two_threads_share_a_policy(machine):
     """Each is asked about its own launches, in its own thread."""
-    asked = {}
+    asked = {"1": [], "2": []}
+    stats = {}
 
     def policy(nodes, nbytes):
-        asked.setdefault(threading.get_ident(), []).append(nodes)
-        return nodes % 2 == 0
+        asked[threading.current_thread().name].append(nodes)
+        return nodes == 2
 
     handle = stf.async_resources(policy=policy)
     stages = 50
-    done = {}
+    together = threading.Barrier(2, timeout=60)
 
     def work(length):
         with stf.context(use_graph=True, machine=machine, handle=handle) as ctx:
+            together.wait()
             for _ in range(stages):
                 stage(ctx, length)
-            done[threading.get_ident()] = length, ctx.stats()
+            stats[length] = ctx.stats()
 
-    threads = [threading.Thread(target=work, args=(length,)) for length in (1, 2)]
+    threads = [threading.Thread(target=work, args=(length,), name=str(length)) for length in (1, 2)]
     for each in threads:
         each.start()
     for each in threads:
         each.join()
-    assert asked == {ident: [length] * stages for ident, (length, _) in done.items()}
-    stats = dict(done.values())
+    assert asked == {"1": [1] * stages, "2": [2] * stages}
     assert (stats[1]["hits"], stats[1]["instantiations"]) == (0, stages)
     assert (stats[2]["hits"], stats[2]["instantiations"]) == (stages - 1, 1)
     for each in stats.values():

@@ -289,6 +289,42 @@ def test_a_known_kernel_is_one_call(look_alike, machine, function, use_graph, as
         assert made == [0 if use_graph else 20, 20 if use_graph else 0, looks, 0, 0]
 
 
+def double(ctx, kernel, data, **how):
+    with ctx.cuda_kernel(data.rw(), symbol="double") as k:
+        k.launch(kernel, (4,), (64,), [k.get_arg(0), 2.0, N], **how)
+
+
+def test_recorded_programmatic_launches(any_order, machine, function):
+    """They may begin early, as far as these kernels allow it: they do not."""
+    needs_graphs(machine)
+    values = np.ones(N)
+    with stf.context(use_graph=True, machine=machine) as ctx:
+        x = ctx.logical_data(values)
+        for programmatic in (True, False, True):
+            for _ in range(10):
+                double(ctx, function("test_scale_f64"), x, programmatic=programmatic)
+            ctx.fence()
+        stats = ctx.stats()
+        assert (stats["instantiations"], stats["refused_updates"]) == (3, 0)
+        double(ctx, function("test_scale_f64"), x)
+        double(ctx, function("test_scale_f64"), x, programmatic=True)
+    assert values.tolist() == [2.0**32] * N
+
+
+def test_recorded_programmatic_launches_have_edges_of_their_own(look_alike, machine, function):
+    needs_graphs(machine)
+    names = ("cuGraphAddKernelNode", "cuGraphAddNode", "cuGraphKernelNodeSetAttribute")
+    with stf.context(use_graph=True, machine=machine) as ctx:
+        x = ctx.logical_data(np.ones(N))
+        double(ctx, function("test_scale_f64"), x)
+        ctx.fence()
+        before = [look_alike.count(name) for name in names]
+        for _ in range(10):
+            double(ctx, function("test_scale_f64"), x, programmatic=True)
+        made = [look_alike.count(name) - old for name, old in zip(names, before, strict=True)]
+        assert made == [1, 9, 0]
+
+
 def test_recorded_launch_is_one_node(machine, function):
     needs_graphs(machine)
     source = np.zeros(N)
