@@ -123,8 +123,9 @@ TEST_F(GraphEdges, AttributesAreSetBesides) {
   const graph_node first = add_fill_kernel(3);
   auto arguments = adding(block_, block_, block_, 1);
   backend::launch_request request = launch_of(add_, arguments);
+  request.grid = {2, 1, 1};
+  request.cluster = {2, 1, 1};
   request.programmatic = true;
-  request.cooperative = true;
   static_cast<void>(value(graph_->add_kernel(request, {&first, 1})));
   EXPECT_EQ(edges(), (edge_counts{0, 1}));
   run();
