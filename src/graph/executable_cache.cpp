@@ -238,10 +238,10 @@ void executable_cache::launch(backend::graph& what, std::uint64_t hash, core::pl
   if (!recorded) core::check(recorded.take_status());
   if (recorded.value()) return core::check(what.record_into(on));
   taken ready = prepare(what, {hash, what.node_count(), device}, counts, trail);
-  backend::status launched = ready.what->launch(on);
+  const backend::status launched = ready.what->launch(on);
   if (!launched.ok()) {
     leave_out(std::move(ready), &recording_misses::lost);
-    core::check(std::move(launched));
+    throw error(launched.code(), launched.text());
   }
   ready.at->trails.add(trail);
   trail = (trail << bits_of_id) | ready.at->id;
