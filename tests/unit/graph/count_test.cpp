@@ -283,6 +283,33 @@ TEST(RecordedCounts, MissesAreCountedByReason) {
   on.finish();
 }
 
+// It is asked when the call has let go of the context, also if that throws.
+TEST(RecordedCounts, ThePolicyMayUseTheContext) {
+  context_options options = with_limit(std::size_t{1} << 30U);
+  shared_resources shared = *options.resources;
+  untyped_context on(std::move(options));
+  const untyped_data x = on.make_data(64);
+  std::vector<std::uint64_t> nodes;
+  shared.set_policy([&](const executable_info& what) {
+    nodes.push_back(what.nodes);
+    if (what.nodes == 3) record_chain(on, {x.write()}, 2);
+    return what.nodes != recorded(on).stages;
+  });
+  record_chain(on, {x.write()}, 3);
+  EXPECT_EQ(nodes, (std::vector<std::uint64_t>{3, 2}));
+  EXPECT_EQ(recorded(on).stages, 2U);
+  EXPECT_EQ(shared.executables(), 1U);  // the one with 3 nodes
+  const untyped_data never = on.make_data(64);
+  run(on, {}, {x.write()}, nothing);
+  std::byte there[64];
+  EXPECT_THROW(on.read_back(never, there), error);
+  EXPECT_EQ(nodes.size(), recorded(on).stages);
+  static_cast<void>(on.fence());
+  EXPECT_EQ(nodes, (std::vector<std::uint64_t>{3, 2, 1}));
+  shared.set_policy({});
+  on.finish();
+}
+
 TEST(RecordedCounts, AFailedLaunchLosesItsExecutable) {
   untyped_context on = open_recorded("null", 1);
   const untyped_data x = on.make_data(64);
