@@ -361,7 +361,7 @@ recording_stats context::recording_counts() const {
 
 void context::launch_stage(lock& held) {
   lanes_.hold_back_launch();
-  held.ask_policy_of(options_.resources->state());
+  if (options_.resources) held.ask_policy_of(options_.resources->state());
   try {
     backend::job* const at_end =
         present_.has_host_nodes() ? make_stage_end(std::move(present_.jobs)) : nullptr;
