@@ -208,6 +208,10 @@ FAKE_CUDA_EXPORT void fake_cuda_peers(int on) {
   locked()->config.peers = on != 0;
 }
 
+FAKE_CUDA_EXPORT void fake_cuda_refuse_node(int type) {
+  locked()->config.refused_node = type;
+}
+
 FAKE_CUDA_EXPORT void fake_cuda_attribute(int attribute, int value) {
   locked()->config.attributes[static_cast<std::uint32_t>(attribute)] = value;
 }

@@ -106,6 +106,15 @@ graph_update_result difference(const executable_body& to, const executable_body&
                                               : graph_update_result::topology_changed;
 }
 
+/// The first node of the type that tests forbid, or null.
+graph_node find_refused(call& in, graph from) {
+  const graph_ptr found = graph_of(in, from);
+  for (const node_ptr& one : found->nodes) {
+    if (static_cast<int>(one->work.type) == in.all.config.refused_node) return one->handle;
+  }
+  return nullptr;
+}
+
 result instantiate(call& in, executable_graph* made, graph from) {
   static_cast<void>(in.current());
   const graph_ptr found = graph_of(in, from);
@@ -142,8 +151,9 @@ result cuGraphInstantiateWithFlags(call& in, executable_graph* made, graph from,
 result cuGraphInstantiateWithParams(call& in, executable_graph* made, graph from,
                                     graph_instantiate_parameters* how) {
   require(made != nullptr && how != nullptr);
-  how->error_node = nullptr;
+  how->error_node = find_refused(in, from);
   how->result = graph_instantiate_result::error;
+  require(how->error_node == nullptr, result::not_supported);
   const result answer = instantiate(in, made, from);
   how->result = graph_instantiate_result::success;
   return answer;

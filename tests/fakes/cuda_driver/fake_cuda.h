@@ -60,6 +60,9 @@ void fake_cuda_devices(int count);                  /* before cuInit, or for the
 void fake_cuda_fail_init(int result);               /* 0 = cuInit works */
 void fake_cuda_device_memory(size_t bytes);         /* of each device */
 void fake_cuda_peers(int on);                       /* 0 = no device can reach another */
+void fake_cuda_refuse_node(int type);               /* no graph with a node of this type (the
+                                                       driver's number) is instantiated with
+                                                       parameters; -1 = none */
 void fake_cuda_attribute(int attribute, int value); /* cuDeviceGetAttribute, all devices */
 
 /* --- leaks --- */

@@ -29,7 +29,8 @@ struct settings {
   std::size_t park_limit = 0;
   bool peers = true;
   bool background = true;
-  int idle_ms = 50;  // 0 = never
+  int idle_ms = 50;       // 0 = never
+  int refused_node = -1;  // a type; -1 = none
   result init_answer = result::success;
   std::set<std::string> hidden;
   std::map<std::uint32_t, int> attributes;
