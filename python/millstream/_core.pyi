@@ -383,7 +383,7 @@ class stf_cai:
 
     def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object:
         """
-        A DLPack capsule; never a copy, so `copy=True` and another device are a BufferError. `stream`, for device memory: work queued there from now on comes after what the task's stream has in it; None and 1 are the legacy default stream, 2 that of the thread, -1 asks for no order. Nothing waits on the host. Read-only memory says so from ``max_version=(1, 0)`` on.
+        A DLPack capsule; never a copy, so `copy=True` and another device are a BufferError. `stream`, for device memory: work queued there from now on comes after what the task's stream has in it; None and 1 are the legacy default stream, 2 that of the thread, -1 asks for no order. Nothing waits on the host. While the task is recorded, a stream that is not is a UsageError: what is queued there runs at once. Read-only memory says so from ``max_version=(1, 0)`` on.
         """
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -415,14 +415,16 @@ class task:
         """
 
     def end(self) -> None:
-        """Ends the task; does not wait. UsageError unless started."""
+        """
+        Ends the task; does not wait, but where it is recorded beside a task that another thread has open, for that one's end. UsageError unless started.
+        """
 
     def __enter__(self) -> millstream.task:
         """`start`, then the task itself."""
 
     def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> Literal[False]:
         """
-        `end`; after an exception the task has failed, and the exception goes on.
+        `end`; after an exception the task has failed, and the exception goes on. If Ctrl-C ends a wait of `end`, the task has failed, too.
         """
 
     def __iter__(self) -> Iterator[Any]:
@@ -566,7 +568,7 @@ def current_task() -> running_task | None:
 
 class recorded_graph:
     """
-    A graph that `context.to_graph` gave. It keeps what its nodes use, memory, functions, arrays, until it is gone and so are all graphs and executables that were made of it, by whomever. Two launches by `launch` never overlap; copies in other graphs share its memory and are ordered by who makes them. Any thread may use it.
+    A graph that `context.to_graph` gave. It keeps what its nodes use, memory, functions, arrays, until it is gone and so are all graphs and executables that were made of it, by whomever; one of them that leads to this object keeps it for good. Two launches by `launch` never overlap; copies in other graphs share its memory and are ordered by who makes them. Any thread may use it.
     """
 
     def launch(self, stream: object = None) -> millstream.CudaStream:

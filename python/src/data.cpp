@@ -217,6 +217,7 @@ py_data register_buffer(const std::shared_ptr<context_state>& state,
   request.symbol = symbol;
   request.site = site;
   request.owner = std::move(found.owner);
+  const may_block section;  // behind data that were dropped and are yet to be written back
   return {state, state->core.register_data(request), std::move(found.what)};
 }
 

@@ -144,13 +144,14 @@ void bind_graphs(nb::class_<py_context>& context) {
 }
 
 void bind_graph(nb::module_& core) {
-  nb::class_<py_graph>(core, "recorded_graph", nb::is_weak_referenceable(),
-                       "A graph that `context.to_graph` gave. It keeps what its nodes use, memory, "
-                       "functions, arrays, "
-                       "until it is gone and so are all graphs and executables that were made of "
-                       "it, by whomever. Two "
-                       "launches by `launch` never overlap; copies in other graphs share its "
-                       "memory and are ordered by who makes them. Any thread may use it.")
+  nb::class_<py_graph>(
+      core, "recorded_graph", nb::is_weak_referenceable(),
+      "A graph that `context.to_graph` gave. It keeps what its nodes use, memory, "
+      "functions, arrays, "
+      "until it is gone and so are all graphs and executables that were made of "
+      "it, by whomever; one of them that leads to this object keeps it for good. Two "
+      "launches by `launch` never overlap; copies in other graphs share its "
+      "memory and are ordered by who makes them. Any thread may use it.")
       .def(
           "launch", &launch, "stream"_a = nb::none(),
           nb::sig("def launch(self, stream: object = None) -> millstream.CudaStream"),

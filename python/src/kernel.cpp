@@ -280,6 +280,7 @@ void end(py_kernel& self) {
       self.task.core.end();
     });
   } catch (...) {
+    const nb::error_scope keep_pending;  // of an interrupt
     if (self.task.core.is_ended()) let_go(self);
     throw;
   }
@@ -294,6 +295,7 @@ void fail(py_kernel& self, nb::handle value) {
   } else {
     const python_exception cause(nb::borrow(value));
     self.task.state->keep(cause);
+    const may_block section;
     self.task.core.fail(std::make_exception_ptr(cause));
   }
   let_go(self);

@@ -98,24 +98,40 @@ void close_body(py_task& self) {
   self.scope.reset();
 }
 
-void end_task(py_task& self) {
-  check_unused(self);
-  with_details(details_of(self), [&self] {
-    if (self.scope) self.scope->finish();
-    const may_block section;
-    self.core.end();
-  });
+namespace {
+
+void let_go(py_task& self) {
   close_body(self);
   self.data.clear();
+}
+
+}  // namespace
+
+void end_task(py_task& self) {
+  check_unused(self);
+  try {
+    with_details(details_of(self), [&self] {
+      if (self.scope) self.scope->finish();
+      const may_block section;
+      self.core.end();
+    });
+  } catch (...) {
+    const nb::error_scope keep_pending;  // of an interrupt
+    if (self.core.is_ended()) let_go(self);
+    throw;
+  }
+  let_go(self);
 }
 
 void fail_task(py_task& self, nb::handle value) {
   check_unused(self);
   const python_exception cause(nb::borrow(value));
   self.state->keep(cause);
-  self.core.fail(std::make_exception_ptr(cause));
-  close_body(self);
-  self.data.clear();
+  {
+    const may_block section;
+    self.core.fail(std::make_exception_ptr(cause));
+  }
+  let_go(self);
 }
 
 namespace {
@@ -351,13 +367,18 @@ void bind_task(nb::module_& core) {
            "PoisonedError if an input is, NotWrittenError if nothing has written it, "
            "OutOfMemoryError, DeadlockError, UsageError when started twice or when this thread has "
            "a conflicting task open.")
-      .def("end", locked(&end_task), "Ends the task; does not wait. UsageError unless started.")
+      .def("end", locked(&end_task),
+           "Ends the task; does not wait, but where it is recorded beside a task that another "
+           "thread "
+           "has open, for that one's end. UsageError unless started.")
       .def("__enter__", locked(&enter), nb::sig("def __enter__(self) -> millstream.task"),
            "`start`, then the task itself.")
       .def("__exit__", locked(&leave), "exc_type"_a.none(), "exc"_a.none(), "traceback"_a.none(),
            nb::sig("def __exit__(self, exc_type: object, exc: object, traceback: object, /) -> "
                    "typing.Literal[False]"),
-           "`end`; after an exception the task has failed, and the exception goes on.")
+           "`end`; after an exception the task has failed, and the exception goes on. If Ctrl-C "
+           "ends "
+           "a wait of `end`, the task has failed, too.")
       .def("__iter__", locked(+[](py_task& self) { return nb::iter(args(self)); }),
            nb::sig("def __iter__(self) -> collections.abc.Iterator[typing.Any]"),
            "Iterates over `args()`, so that ``with ctx.task(a.read()) as (x,):`` works.")

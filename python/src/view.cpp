@@ -217,8 +217,9 @@ void bind_stf_cai(nb::module_& core) {
           "A DLPack capsule; never a copy, so `copy=True` and another device are a BufferError. "
           "`stream`, for device memory: work queued there from now on comes after what the task's "
           "stream has in it; None and 1 are the legacy default stream, 2 that of the thread, -1 "
-          "asks for no order. Nothing waits on the host. Read-only memory says so from "
-          "``max_version=(1, 0)`` on.")
+          "asks for no order. Nothing waits on the host. While the task is recorded, a stream that "
+          "is not is a UsageError: what is queued there runs at once. Read-only memory says so "
+          "from ``max_version=(1, 0)`` on.")
       .def(
           "__dlpack_device__",
           [](const py_view& self) {

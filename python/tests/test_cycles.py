@@ -3,6 +3,7 @@
 nothing else uses the data, whatever has become of the context."""
 
 import gc
+import time
 import weakref
 
 import millstream as stf
@@ -378,3 +379,46 @@ def test_what_the_collector_did_not_end_works_as_before(ctx, hold):
     ctx.host_launch(data.rw(), fn=add_one)
     assert ctx.wait(data).tolist() == [1, 1]
     assert memory.tolist() == [1, 1]
+
+
+class Trainer:
+    """Holds a graph that calls one of its methods."""
+
+    def __init__(self, machine, hand_over):
+        self.x = np.ones(4)
+        ctx = stf.context(machine=machine, use_graph=True)
+        ctx.host_launch(ctx.logical_data(self.x).rw(), fn=hand_over(self.step), uses_device=False)
+        self.graph = ctx.to_graph()
+
+    def step(self, values):
+        values *= 2
+
+
+def weakly(method):
+    found = weakref.WeakMethod(method)
+    return lambda values: found()(values)
+
+
+def test_a_graph_does_not_keep_what_its_function_holds_weakly(machine):
+    """The way out where a graph would keep itself by its function, which is never collected."""
+    trainer = Trainer(machine, weakly)
+    stf.synchronize(trainer.graph.launch())
+    assert trainer.x.tolist() == [2] * 4
+    watch = weakref.ref(trainer)
+    del trainer
+    assert watch() is None
+
+
+def test_a_graph_that_its_function_leads_to_works_until_it_is_dropped(machine):
+    """The collector does not see what a graph keeps, since a launch may be on its way."""
+    trainer = Trainer(machine, lambda method: method)
+    stream = trainer.graph.launch()
+    watch = weakref.ref(trainer)
+    del trainer
+    gc.collect()
+    stf.synchronize(stream)
+    stf.synchronize(watch().graph.launch())
+    assert watch().x.tolist() == [4] * 4
+    del watch().graph
+    while watch() is not None:  # a thread of ours lets go of it
+        time.sleep(0.001)

@@ -75,6 +75,29 @@ def test_line_is_that_of_the_call(ctx):
     assert [node.line for node in ctx.graph().nodes] == lines
 
 
+def test_lines_of_recorded_tasks_are_those_of_their_calls(machine):
+    """In both pictures, for what was launched and for what is yet to be."""
+    ctx = stf.context(use_graph=True, trace=True, machine=machine)
+    x = ctx.logical_data(np.zeros(4), name="x")
+    lines = []
+    for _ in range(2):
+        ctx.submit(lambda a: None, x.rw(), symbol="function")
+        lines.append(here() - 1)
+        with ctx.cuda_kernel(x.rw(), symbol="kernel"):
+            lines.append(here() - 1)
+        ctx.host_launch(x.read(), fn=lambda a: None, symbol="host", uses_device=False)
+        lines.append(here() - 1)
+        assert [(node.file, node.line) for node in ctx.graph().nodes] == [
+            (__file__, line) for line in lines
+        ]
+        ctx.fence()
+    ctx.finalize()
+    tasks = [node for node in ctx._trace_snapshot()["nodes"] if not node["is_copy"]]
+    assert [(task["name"], task["line"]) for task in tasks] == list(
+        zip(["function", "kernel", "host"] * 2, lines, strict=True)
+    )
+
+
 def test_edges_are_those_the_accesses_ask_for(ctx):
     x = ctx.logical_data(np.zeros(4), name="x")
     ctx.submit(lambda a: None, x.write(), symbol="first")

@@ -163,10 +163,12 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   /// where it issues work by itself and is recorded, that becomes nodes from now on. Throws as
   /// `start` if memory or the machine fails.
   void begin(const lock& held, open_body& body);
-  /// Why a body could not be recorded, if so; `reported` = as a failure of the context, too.
+  /// Why a body could not be recorded, if so; `reported` = as a failure of the context, too, or to
+  /// be told by the end itself, which was `interrupted`.
   struct unrecorded {
     std::exception_ptr why;
     bool reported = false;
+    bool interrupted = false;
   };
   /// What it raised itself, if so; `known` = its caller has that already.
   struct body_failure {
@@ -410,6 +412,12 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
   [[nodiscard]] bool records_body_only(const plan& of) const noexcept;
   [[nodiscard]] unrecorded lose_body(const lock& held, const plan& of, const error& broken,
                                      bool beside, const body_failure& own);
+  [[nodiscard]] std::string others_in_capture(const plan& of) const;
+  /// What messages call the tasks of a stage.
+  [[nodiscard]] std::string recorded_text(std::uint32_t stage) const;
+  /// The open task whose body is captured from that queue; null if there is none.
+  [[nodiscard]] const plan* captured_from(const lock& held, std::uint64_t queue);
+  void order_in_capture(const plan& task, std::uint64_t later, std::uint64_t queue);
   [[nodiscard]] bool is_recorder_busy() const noexcept {
     return lanes_.recording() != nullptr && lanes_.recording()->is_busy();
   }

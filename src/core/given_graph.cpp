@@ -237,9 +237,10 @@ void context::or_lose_stage(const lock& held, Call&& call) {
   try {
     call();
   } catch (const error& broken) {
+    const std::string recorded = recorded_text(lanes_.recording()->stage());
     lanes_.give_up_stage();
-    const error named(broken.code(), base::cat("what was recorded up to task ", last_task_,
-                                               " could not be given out: ", broken.what()));
+    const error named(broken.code(),
+                      base::cat(recorded, " could not be given out: ", broken.what()));
     lose_stage(held, std::make_exception_ptr(named), "a recording");
     failures_.mark_seen({last_task_});
     throw named;

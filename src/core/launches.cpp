@@ -348,11 +348,14 @@ void open_task::end_described_once() {
   if (failed) std::rethrow_exception(failed);
 }
 
+// Who is interrupted meanwhile has launched nothing.
 std::exception_ptr open_task::issue(context::lock& held, launch_list* launches) {
   try {
     if (launches != nullptr && in_->is_recorded(plan_)) in_->await_recorder(held, plan_);
-  } catch (const error&) {
-    return std::current_exception();
+  } catch (const error& broken) {
+    if (broken.code() != errc::interrupted || in_->is_stale(plan_)) return std::current_exception();
+    take_back(held);
+    throw;
   }
   if (launches == nullptr || in_->is_stale(plan_)) return {};  // `finish` says so
   backend::status queued = launches->issue(in_->lanes(held), plan_.lane);
@@ -381,12 +384,20 @@ std::exception_ptr open_task::queue_calls(context::lock& held, body_ptr& calls) 
 void open_task::abandon() noexcept {
   if (phase_ != phase::open) return;
   const std::unique_ptr<launch_list> mine = std::move(launches_);
-  const context::lock held(in_->mutex());
-  if (!skipped_) {
-    in_->undo_writes(held, plan_);
-    give_up(held, outcome::failed);
+  context::lock held(in_->mutex());
+  if (skipped_) {
+    phase_ = phase::ended;
+  } else if (in_->is_stale(plan_)) {  // and with that, what its data were before
+    finish(held, nullptr, /*known=*/true);
+  } else {
+    take_back(held);
   }
-  phase_ = phase::ended;
+}
+
+// It has launched nothing, so that its data are as before.
+void open_task::take_back(const context::lock& held) noexcept {
+  in_->undo_writes(held, plan_);
+  give_up(held, outcome::failed);
 }
 
 }  // namespace millstream::core

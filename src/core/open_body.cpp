@@ -102,7 +102,8 @@ void context::begin(const lock& held, open_body& body) {
 // A failure, a listener or a recording.
 void context::end_with(lock& held, open_body& body, bool in_caller, body_failure&& own) {
   const plan& of = body.started();
-  if (unrecorded lost = end_body(held, of, own); lost.why) {
+  unrecorded lost = end_body(held, of, own);
+  if (lost.why) {
     if (!own.why) own.why = std::move(lost.why);
     own.known = own.known || lost.reported;
   }
@@ -111,6 +112,10 @@ void context::end_with(lock& held, open_body& body, bool in_caller, body_failure
   if (own.why) fail(held, of, std::move(own.why), own.known);
   remove_open(held, body);
   if (trace_listener* told = listener()) told->ended(of.id, base::now_ns(), how);
+  if (lost.interrupted) {
+    throw error(errc::interrupted,
+                base::cat("the end of ", of.full_name(), " was interrupted; the task has failed"));
+  }
 }
 
 void context::remove_open(const lock& held, open_body& body) noexcept {

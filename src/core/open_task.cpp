@@ -100,6 +100,18 @@ class open_task::attempt {
   open_task& task_;
 };
 
+// What throws inside has ended it nevertheless: what is left to do was done before.
+class open_task::last_step {
+ public:
+  explicit last_step(open_task& task) noexcept : task_(task) { task_.phase_ = phase::ending; }
+  ~last_step() { task_.phase_ = phase::ended; }
+  last_step(const last_step&) = delete;
+  last_step& operator=(const last_step&) = delete;
+
+ private:
+  open_task& task_;
+};
+
 void open_task::start() {
   check_setup("start");
   check_process();
@@ -200,17 +212,17 @@ void open_task::open_skipped() {
 }
 
 void open_task::finish(context::lock& held, std::exception_ptr failed, bool known) {
+  const last_step now(*this);
   in_->end(held, body_, plan_, in_caller_, {std::move(failed), known});
-  phase_ = phase::ended;
 }
 
 void open_task::end() {
   check_open("end");
   if (is_described()) return end_described();
   if (check_) return end_checked();
+  const last_step now(*this);
   context::lock held(in_->mutex());
   in_->end_well(held, body_, plan_, in_caller_);
-  phase_ = phase::ended;
 }
 
 void open_task::end_checked() {
@@ -318,7 +330,12 @@ void untyped_task::start() {
   task().start();
 }
 void untyped_task::end() {
-  task().end();
+  try {
+    task().end();
+  } catch (...) {
+    if (state_ != nullptr) state_->drop_deps();  // where it has ended nevertheless
+    throw;
+  }
   state_->drop_deps();
   core::drain_retired();
 }

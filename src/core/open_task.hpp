@@ -61,7 +61,8 @@ class open_task {
   // It is `starting` until it counts as open to others, then `entering` while it waits for its
   // data.
   enum class phase : std::uint8_t { setup, starting, entering, open, ending, ended };
-  class attempt;  // to start it
+  class attempt;    // to start it
+  class last_step;  // of its end
   [[nodiscard]] bool runs_in_caller() const noexcept;
   /// Its work is described to us, not issued by a body.
   [[nodiscard]] bool is_described() const noexcept { return kind_ == task_kind::cuda_kernel; }
@@ -84,6 +85,7 @@ class open_task {
   [[nodiscard]] bool launches_kernels() const noexcept;
   void end_described();
   void end_described_once();
+  void take_back(const context::lock& held) noexcept;
   [[nodiscard]] std::exception_ptr issue(context::lock& held, launch_list* launches);
   [[nodiscard]] std::exception_ptr queue_calls(context::lock& held, body_ptr& calls);
 

@@ -41,4 +41,23 @@ std::string recent_tasks::unfinished(const lane_set& in) const {
   return all;
 }
 
+std::string recent_tasks::of_stage(std::uint32_t stage) const {
+  const auto is_of_it = [stage](const entry& each) {
+    const completion end{each.end_lane, each.end_sequence};
+    return end.is_recorded() && end.stage() == stage;
+  };
+  const entry* first = nullptr;
+  const entry* last = nullptr;
+  for (std::uint64_t i = count_ - std::min<std::uint64_t>(count_, room); i < count_; ++i) {
+    const entry& each = entries_[i % room];
+    if (!is_of_it(each)) continue;
+    if (first == nullptr) first = &each;
+    last = &each;
+  }
+  if (last == nullptr) return {};
+  // What is in the place of the newest that comes is the oldest that is known.
+  if (count_ > room && first == &entries_[count_ % room]) return "tasks up to " + text(*last);
+  return first == last ? text(*last) : text(*first) + " to " + text(*last);
+}
+
 }  // namespace millstream::core

@@ -13,8 +13,8 @@
 
 namespace millstream::core {
 
-/// Kept so that a device that fails can be told with the tasks that were on it. Under the
-/// context's lock. Allocates nothing until it is asked.
+/// Kept so that a device that fails, or refuses what was recorded, can be told with the tasks.
+/// Under the context's lock. Allocates nothing until it is asked.
 class recent_tasks {
  public:
   /// The task was queued and ends there.
@@ -22,6 +22,9 @@ class recent_tasks {
   /// "task 'a' (file:12)", "one of task 'a' (file:12), task 7 and 3 more": those that are not
   /// known to have ended, in order; empty if there is none.
   [[nodiscard]] std::string unfinished(const lane_set& in) const;
+  /// "task 'a' (file:12) to task 7" or "tasks up to task 7": the first and the last one that was
+  /// recorded in that stage, as far as they are known; empty if there is none.
+  [[nodiscard]] std::string of_stage(std::uint32_t stage) const;
 
  private:
   static constexpr std::size_t room = 64;

@@ -34,6 +34,15 @@ bool are_behind_host_function(lane_set& lanes, const completion_set& uses) {
   });
 }
 
+// Of one that was recorded beside another thread's, whose end waited for that one's.
+std::exception_ptr interrupted_end(const plan& of) {
+  return std::make_exception_ptr(
+      error(errc::task_failed,
+            base::cat(of.full_name(),
+                      " was interrupted while its end waited for a body that another thread "
+                      "records, so that nothing of it runs")));
+}
+
 /// Whether its work is what a body does, or issues.
 bool has_body(const plan& of) noexcept {
   return of.kind != task_kind::cuda_kernel && of.kind != task_kind::fill &&
@@ -200,7 +209,8 @@ bool context::await_recorder(lock& held, const plan& of) {
 }
 
 // A body that cannot be recorded spoils the graph, and with it the stage; one beside it only
-// itself.
+// itself. What one beside that failed was to write is poisoned, so that nobody needs its nodes: it
+// does not wait to put them into the stage, since it may end in a destructor.
 context::unrecorded context::end_recorded_body(lock& held, const plan& of,
                                                const body_failure& own) {
   if (is_stale(of)) {
@@ -212,6 +222,10 @@ context::unrecorded context::end_recorded_body(lock& held, const plan& of,
   }
   if (!is_body_captured(of)) return {};
   const bool beside = lanes_.recording()->is_beside(of.lane);
+  if (beside && own.why) {
+    lanes_.recording()->drop_body(of.lane, of.stage);
+    return {};
+  }
   try {
     lanes_.recording()->end_body(of.lane);
     if (own.why) lanes_.recording()->release_streams();
@@ -221,8 +235,22 @@ context::unrecorded context::end_recorded_body(lock& held, const plan& of,
     lanes_.recording()->join_body(of.lane);
     return {};
   } catch (const error& broken) {
+    if (broken.code() == errc::interrupted) return {interrupted_end(of), true, true};
     return lose_body(held, of, broken, beside, own);
   }
+}
+
+// The driver says of a capture that somebody made a call which spoilt it, not who: it may be any of
+// the bodies that were in it then.
+std::string context::others_in_capture(const plan& of) const {
+  std::string names;
+  for (const open_body* each : open_recorded_) {
+    const plan& other = each->started();
+    if (&other == &of || is_stale(other) || !is_body_captured(other)) continue;
+    if (lanes_.recording()->is_beside(other.lane)) continue;
+    names += base::cat(names.empty() ? "" : ", ", other.full_name());
+  }
+  return names.empty() ? names : base::cat("; ", names, ", open then, too, may have made the call");
 }
 
 // What the body raised itself, most likely because of that, is told alone.
@@ -230,6 +258,7 @@ context::unrecorded context::lose_body(const lock& held, const plan& of, const e
                                        bool beside, const body_failure& own) {
   const auto named = std::make_exception_ptr(
       error(broken.code(), base::cat(of.full_name(), " could not be recorded: ", broken.what(),
+                                     beside ? "" : others_in_capture(of),
                                      "; make such calls before the task, or submit it to an "
                                      "immediate context")));
   if (beside) return {named, false};
@@ -359,6 +388,12 @@ recording_stats context::recording_counts() const {
   return now;
 }
 
+std::string context::recorded_text(std::uint32_t stage) const {
+  const std::string names = recent_.of_stage(stage);
+  return names.empty() ? base::cat("what was recorded up to task ", last_task_)
+                       : base::cat("what was recorded, ", names, ",");
+}
+
 void context::launch_stage(lock& held) {
   lanes_.hold_back_launch();
   if (options_.resources) held.ask_policy_of(options_.resources->state());
@@ -370,7 +405,7 @@ void context::launch_stage(lock& held) {
     stages_.push_back(std::exchange(present_, {}));
   } catch (const error& broken) {
     if (is_lost()) throw loss_error(held);
-    const error named(broken.code(), base::cat("what was recorded up to task ", last_task_,
+    const error named(broken.code(), base::cat(recorded_text(lanes_.recording()->stage() - 1),
                                                " could not be launched: ", broken.what()));
     lose_stage(held, std::make_exception_ptr(named), "a recording");
   }

@@ -383,6 +383,35 @@ std::unique_ptr<backend::event> context::take_event() {
   return std::move(made.value());
 }
 
+const plan* context::captured_from(const lock& held, std::uint64_t queue) {
+  (void)held;
+  for (const open_body* each : open_recorded_) {
+    const plan& of = each->started();
+    if (!is_body_captured(of) || is_stale(of)) continue;
+    if (lanes_.queue_number(of.lane) == queue) return &of;
+  }
+  return nullptr;
+}
+
+// What is captured has not run, so that nothing but the rest of that capture can come after it. A
+// stream that the body took into the capture does already.
+void context::order_in_capture(const plan& task, std::uint64_t later, std::uint64_t queue) {
+  const adopted_queue behind = on().adopt(later, /*one_thread=*/true);
+  backend::result<bool> captured = behind.queue->is_capturing();
+  if (!captured.ok() || !captured.value()) {
+    throw error(errc::usage,
+                base::cat(task.full_name(), " is being recorded, and stream ", later,
+                          " is not, so that what is queued there runs now, before the task; "
+                          "make the task's stream (",
+                          queue, ") the current one, as pytorch_task does, or ask for that one"));
+  }
+  const adopted_queue body = on().adopt(queue, /*one_thread=*/true);
+  auto mark = take_event();
+  check(body.queue->record(*mark));
+  check(behind.queue->wait(*mark));
+  events_.push_back(std::move(mark));
+}
+
 // A body may have queued more since the lane's mark was set.
 void context::order(std::uint64_t later, std::uint64_t queue) {
   if (later == queue) return;
@@ -391,6 +420,7 @@ void context::order(std::uint64_t later, std::uint64_t queue) {
   const lock held(mutex_);
   const lane_index from = lanes_.find(queue);
   if (from == no_lane) {
+    if (const plan* task = captured_from(held, queue)) return order_in_capture(*task, later, queue);
     throw error(errc::usage, base::cat("queue ", queue, " belongs to no task of this context"));
   }
   // What is in a host lane has ended for whoever knows its number: a body, or an open task.

@@ -2,6 +2,7 @@
 """Recorded contexts on the CUDA machine: bodies that launch by themselves become nodes."""
 
 import ctypes
+import pathlib
 import threading
 
 import millstream as stf
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 COUNT = 300
+HERE = str(pathlib.Path(__file__).resolve().parent)
 
 
 @pytest.fixture
@@ -190,11 +192,160 @@ def test_a_call_that_spoils_the_recording_is_told_a11(ctx, driver, x):
     assert ctx.wait(other).tolist() == [3.0] * COUNT
 
 
-def test_a42_a_view_says_nothing_that_makes_a_consumer_synchronise(ctx, driver, x):
+def test_a_spoilt_recording_names_all_that_may_have_done_it(ctx, driver, x):
+    """Whoever ends first finds it, which tells nothing of who made the call."""
+    y, z = (ctx.logical_data(np.ones(COUNT), name=name) for name in "yz")
+    for each in (y, z):
+        scale(ctx, driver, each, 1)
+    ctx.fence()
+    with ctx.task(z.rw(), symbol="before"):
+        pass
+    innocent, offender = ctx.task(x.rw(), symbol="innocent"), ctx.task(y.rw(), symbol="offender")
+    innocent.start()
+    offender.start()
+    driver.library.cuStreamSynchronize(ctypes.c_void_p(int(offender.stream_ptr())))
+    innocent.end()
+    offender.end()
+    with pytest.raises(
+        stf.Error,
+        match=r"'innocent'.*could not be recorded.*; task 'offender' .*, open then, too, may have",
+    ) as told:
+        ctx.check_errors()
+    assert "'before'" not in str(told.value)
+    ctx.check_errors()
+
+
+@pytest.mark.parametrize("checked", ["0", "1"])
+def test_a_branch_that_a_body_left_is_told_with_its_task(look_alike, run_clean, checked):
+    """By the first and the last task of the stage, or alone where each body is checked."""
+    program = f"""
+        import ctypes, sys
+        sys.path.insert(0, {HERE!r})
+        import cuda_driver, millstream as stf
+        driver = cuda_driver.Driver(cuda_driver.LIBRARY)
+        driver.use(driver.primary())
+        ctx = stf.context(use_graph=True)
+        side, event = driver.make_stream(), driver.get(ctypes.c_void_p, "cuEventCreate", 2)
+        tokens = [ctx.token() for _ in range(3)]
+
+        def run(token, symbol, leaves=False):
+            with ctx.task(token.rw(), symbol=symbol) as t:
+                driver.spin(t.stream_ptr())
+                if leaves:
+                    driver.call("cuEventRecord", ctypes.c_void_p(event),
+                                ctypes.c_void_p(int(t.stream_ptr())))
+                    driver.call("cuStreamWaitEvent", ctypes.c_void_p(side), ctypes.c_void_p(event),
+                                0)
+                    driver.spin(side)
+
+        run(tokens[0], "first")
+        run(tokens[1], "leaves", leaves=True)
+        try:
+            run(tokens[2], "last")
+            ctx.fence()
+            ctx.check_errors()
+        except stf.Error as told:
+            print([name for name in ("first", "leaves", "last") if f"'{{name}}'" in str(told)])
+        ctx.finalize()
+    """
+    told = run_clean(program, MILLSTREAM_CHECK_BODIES=checked)
+    assert told == ("['leaves']\n" if checked == "1" else "['first', 'last']\n")
+
+
+# --- A42: what other libraries do with a view, they do while a stream is captured
+
+
+def wait_for_the_producer(driver, view):
+    """What Numba and CuPy do with an array whose interface names a stream."""
+    stream = view.__cuda_array_interface__["stream"]
+    if stream is not None:
+        driver.library.cuStreamSynchronize(ctypes.c_void_p(stream))
+
+
+def register_elsewhere(driver, view):
+    """A context on the stream takes the view, as a library that is written with one may."""
+    stream = stf.current_task().stream_ptr()
+    with stf.context(stream=stream, machine=stf.machine("cuda")) as inside:
+        scale(inside, driver, inside.logical_data(view), 1)
+
+
+CONSUMERS = {
+    "array interface": wait_for_the_producer,
+    "DLPack without an order": lambda driver, view: view.__dlpack__(stream=-1),
+    "another context": register_elsewhere,
+}
+
+
+@pytest.mark.parametrize("consumer", CONSUMERS)
+def test_a42_a_consumer_of_a_view_waits_for_nothing(ctx, look_alike, x, consumer):
+    driver = look_alike
+    before = driver.host_waits()
+
+    def body(view):
+        stream = stf.current_task().stream_ptr()
+        driver.scale(stream, view.ptr, 2, COUNT)
+        CONSUMERS[consumer](driver, view)
+        driver.scale(stream, view.ptr, 3, COUNT)
+
+    ctx.submit(body, x.rw())
+    ctx.check_errors()
+    assert driver.host_waits() == before
+    assert ctx.wait(x).tolist() == [6.0] * COUNT
+
+
+def test_a42_the_same_consumer_and_a_view_that_names_the_stream(ctx, look_alike, x):
+    """Which is the fault: it waits, and the recording is spoilt."""
+    driver = look_alike
+    before = driver.host_waits()
+    with ctx.task(x.rw(), symbol="spoilt") as t:
+        named = stf.stf_cai(t.get_arg(0), (COUNT,), "f8", stream=t.stream_ptr())
+        wait_for_the_producer(driver, named)
+    assert driver.host_waits() == before + 1
+    with pytest.raises(stf.Error, match=r"'spoilt' .*could not be recorded"):
+        ctx.check_errors()
+
+
+def test_a42_dlpack_for_the_stream_of_the_task(ctx, look_alike, x):
+    driver = look_alike
+    before = driver.host_waits()
     with ctx.task(x.rw()) as t:
-        assert t.args_cai().__cuda_array_interface__["stream"] is None
-        driver.scale(t.stream_ptr(), t.args_cai().ptr, 2, COUNT)
+        driver.scale(t.stream_ptr(), t.get_arg(0), 2, COUNT)
+        t.args_cai().__dlpack__(stream=int(t.stream_ptr()))
+    assert driver.host_waits() == before
     assert ctx.wait(x).tolist() == [2.0] * COUNT
+
+
+@pytest.mark.parametrize("asked", [None, 1, 2, "another one"])
+def test_dlpack_for_a_stream_that_is_not_recorded_is_refused(ctx, driver, x, stream, asked):
+    """What is queued there would run now; the body may go on."""
+    number = stream if asked == "another one" else asked
+    with ctx.task(x.rw(), symbol="wraps") as t:
+        driver.scale(t.stream_ptr(), t.get_arg(0), 2, COUNT)
+        with pytest.raises(
+            stf.UsageError,
+            match=rf"task 'wraps' .*is being recorded, and stream {number or 1} is not, .* make "
+            rf"the task's stream \({int(t.stream_ptr())}\) the current one",
+        ):
+            t.args_cai().__dlpack__(stream=number)
+        driver.scale(t.stream_ptr(), t.get_arg(0), 3, COUNT)
+    assert ctx.wait(x).tolist() == [6.0] * COUNT
+
+
+def test_dlpack_for_a_stream_that_the_body_forked(ctx, driver, x, stream, any_order):
+    """It is recorded, too, and comes after what the task's stream has by then."""
+    event = driver.get(ctypes.c_void_p, "cuEventCreate", 2)
+
+    def join(later, earlier):
+        driver.call("cuEventRecord", ctypes.c_void_p(event), ctypes.c_void_p(int(earlier)))
+        driver.call("cuStreamWaitEvent", ctypes.c_void_p(int(later)), ctypes.c_void_p(event), 0)
+
+    with ctx.task(x.rw()) as t:
+        join(stream, t.stream_ptr())
+        driver.fill(t.stream_ptr(), t.get_arg(0), 5, COUNT)
+        t.args_cai().__dlpack__(stream=stream)
+        driver.scale(stream, t.get_arg(0), 2, COUNT)
+        join(t.stream_ptr(), stream)
+    assert ctx.wait(x).tolist() == [10.0] * COUNT
 
 
 def test_host_functions_take_their_turn(ctx, driver, x, any_order):

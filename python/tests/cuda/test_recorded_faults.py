@@ -3,6 +3,7 @@
 
 import ctypes
 import gc
+import inspect
 import threading
 import warnings
 
@@ -45,23 +46,69 @@ def test_a03_each_launch_keeps_its_arguments_in_each_replay(any_order, driver, m
 # --- A10
 
 
-def test_a10_a_failed_instantiation_is_the_only_error(look_alike, machine):
+def fail_to_instantiate(driver, node_type):
+    """None: the driver does not say which node it refuses."""
+    if node_type is None:
+        driver.library.fake_cuda_fail(b"cuGraphInstantiateWithParams", ctypes.c_uint64(1),
+                                      NOT_SUPPORTED, 0)  # fmt: skip
+    else:
+        driver.library.fake_cuda_refuse_node(node_type)
+
+
+KINDS = {
+    None: r"of 3 nodes:",
+    0: r"of 3 nodes \(a kernel node\):",
+    2: r"of 3 nodes \(a fill node\):",
+}
+
+
+@pytest.mark.parametrize("node_type", KINDS)
+def test_a10_a_failed_instantiation_is_the_only_error(look_alike, machine, node_type):
+    """It names the tasks that were recorded, and the kind of node if the driver tells."""
     driver = look_alike
     ctx = stf.context(use_graph=True, machine=machine)
-    x = ctx.logical_data(np.ones(COUNT), name="x")
-    with ctx.task(x.rw(), symbol="last one") as t:
+    x = ctx.logical_data_zeros((COUNT,), name="x")
+    with ctx.task(x.rw(), symbol="one between") as t:
         driver.scale(t.stream_ptr(), t.get_arg(0), 2, COUNT)
-    driver.library.fake_cuda_fail(b"cuGraphInstantiateWithParams", ctypes.c_uint64(1),
-                                  NOT_SUPPORTED, 0)  # fmt: skip
+    with ctx.task(x.rw(), symbol="last one") as t:
+        line = inspect.currentframe().f_lineno - 1
+        driver.scale(t.stream_ptr(), t.get_arg(0), 2, COUNT)
+    fail_to_instantiate(driver, node_type)
     destroyed = driver.count("cuGraphExecDestroy")
     ctx.fence()
-    with pytest.raises(stf.Error, match=r"task 1 .*instantiate a graph.*NOT_SUPPORTED") as told:
+    driver.library.fake_cuda_refuse_node(-1)
+    with pytest.raises(
+        stf.Error,
+        match=r"what was recorded, task 'x' \(.*\) to task 'last one' "
+        rf"\(.*test_recorded_faults.py:{line}\), could not be launched: .*instantiate a graph "
+        rf"{KINDS[node_type]} .*NOT_SUPPORTED",
+    ) as told:
         ctx.check_errors()
+    assert "one between" not in str(told.value)
     assert told.value.__cause__ is None
     assert driver.count("cuGraphExecDestroy") == destroyed
     other = ctx.logical_data(np.ones(COUNT))
     scale(ctx, driver, other, 3)
     assert ctx.wait(other).tolist() == [3.0] * COUNT
+    ctx.finalize()
+
+
+@pytest.mark.parametrize(("tasks", "told"), [(63, "task 'task 0' "), (64, "tasks up to ")])
+def test_a10_a_long_stage_is_named_by_its_last_task(look_alike, machine, tasks, told):
+    driver = look_alike
+    ctx = stf.context(use_graph=True, machine=machine)
+    token = ctx.token()
+    with ctx.task(token.rw(), symbol="of another stage") as t:
+        driver.spin(t.stream_ptr(), 1)
+    ctx.fence()
+    for number in range(tasks):
+        with ctx.task(token.rw(), symbol=f"task {number}") as t:
+            driver.spin(t.stream_ptr(), 1)
+    driver.library.fake_cuda_refuse_node(0)
+    ctx.fence()
+    driver.library.fake_cuda_refuse_node(-1)
+    with pytest.raises(stf.Error, match=rf"recorded, {told}.*task 'task {tasks - 1}' .*, could"):
+        ctx.check_errors()
     ctx.finalize()
 
 
