@@ -298,7 +298,7 @@ void fail(py_kernel& self, nb::handle value) {
     const may_block section;
     self.task.core.fail(std::make_exception_ptr(cause));
   }
-  let_go(self);
+  if (self.task.core.is_ended()) let_go(self);  // else another thread is about to end it
 }
 
 nb::object enter(nb::pointer_and_handle<py_kernel> self) {

@@ -131,7 +131,7 @@ void fail_task(py_task& self, nb::handle value) {
     const may_block section;
     self.core.fail(std::make_exception_ptr(cause));
   }
-  let_go(self);
+  if (self.core.is_ended()) let_go(self);  // else another thread is about to end it
 }
 
 namespace {

@@ -108,6 +108,7 @@ std::vector<std::string> play_together(const std::vector<program>& programs,
                                        const run_options& options) {
   const std::string& file = programs.front().file;
   session in(file, programs.front().devices, options);
+  in.drops_failed = options.recorded && in.device.has_value();
   std::map<std::string, shared_buffer> buffers;
   std::map<std::string, lent_datum> lent;
   for (const std::string& name : shared) {

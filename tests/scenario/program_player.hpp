@@ -88,6 +88,7 @@ class program_player {
   void submit(const task_statement& what, task_record& record);
   void start(const task_statement& what, task_record& record);
   void finish(untyped_task& task, task_record& record, bool aborted);
+  [[nodiscard]] bool ran_as_planned(const task_record& record) const;
   void fence();
   void finalize();
   void check_failures(const std::vector<failure>& left);

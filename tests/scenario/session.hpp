@@ -24,6 +24,9 @@ struct session {
   time_log times;
   body_world world;
   std::optional<device_bodies> device;  ///< on a machine whose memory the CPU does not see
+  /// Several threads record bodies that issue work: what one had issued that failed beside another
+  /// one runs, or does not.
+  bool drops_failed = false;
   std::uint64_t stalls_before = 0;
   machine_traits traits;
   std::shared_ptr<trace_recorder> recorder;

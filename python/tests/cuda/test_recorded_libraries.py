@@ -320,7 +320,9 @@ def test_memory_of_a_body_in_a_recording_of_the_callers_is_told(driver, machine)
         ctx = stf.context(use_graph=True, machine=machine, stream=stream)
         add_five(ctx, driver, ctx.logical_data(target), symbol="scratch")
         ctx.finalize()
-        with pytest.raises(stf.Error, match=r"task 1 .*allocate before the recording"):
+        with pytest.raises(
+            stf.Error, match=r"recorded, task 'scratch' .*allocate before the recording"
+        ):
             ctx.check_errors()
     recording.launch()  # what the caller recorded besides is fine
     assert target.get().tolist() == [0.0] * COUNT
