@@ -45,9 +45,8 @@ class given_graph {
   /// One launch on the queue, or one node of what somebody else records of it. An executable is
   /// made at the first launch. After `await_launched`, which may block.
   void launch_on(backend::queue& on);
-  /// Where the graph has host nodes of a device's: returns when the launch before has ended. Its
-  /// copies would not see what those bring to the user's buffers, and drivers let the launch itself
-  /// wait for them, perhaps with the lock that they need. Without any lock.
+  /// Where the graph has host nodes of a device's: returns when the launch before has ended, since
+  /// copies would not see what that brings to the user's buffers. Without any lock.
   void await_launched();
   /// Calls `use` with the graph, which has one user at a time.
   template <class Use>
