@@ -6,6 +6,7 @@
 
 #include <millstream/kernel.hpp>
 
+#include "tests/unit/core/drawn.hpp"
 #include "tests/unit/cuda/engine_host.hpp"
 #include "tests/unit/cuda/engine_kernels.hpp"
 
@@ -221,14 +222,6 @@ TEST_F(RecordedStage, OfBothIsCountedOnce) {
   });
   EXPECT_EQ(std::count(calls.begin(), calls.end(), "cuGraphGetNodes"), 1);
   EXPECT_EQ(on().stats().recording.nodes - before.nodes, 4U * 7U);
-}
-
-std::size_t edges(const untyped_context& on) {
-  const std::string drawn = on.native_dot();
-  std::size_t found = 0;
-  for (std::size_t at = drawn.find("->"); at != std::string::npos; at = drawn.find("->", at + 1))
-    ++found;
-  return found;
 }
 
 // Others of their stream do not come after what they came after.

@@ -8,6 +8,7 @@
 
 #include "core/machine.hpp"
 
+#include "tests/unit/core/drawn.hpp"
 #include "tests/unit/core/heap_meter.hpp"
 #include "tests/unit/graph/engine.hpp"
 
@@ -101,14 +102,6 @@ void run_empty(untyped_context& on, const std::vector<task_dep>& deps) {
     task.add_dep(each);
   task.start();
   task.end();
-}
-
-std::size_t edges(const untyped_context& on) {
-  const std::string drawn = on.native_dot();
-  std::size_t found = 0;
-  for (std::size_t at = drawn.find("->"); at != std::string::npos; at = drawn.find("->", at + 1))
-    ++found;
-  return found;
 }
 
 // Each layer comes after all of the one before.
