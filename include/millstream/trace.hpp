@@ -66,7 +66,9 @@ struct copy_info {
 
 /// Listens to one context. Submission calls come under the context's lock in submission order: an
 /// implementation takes no lock that another thread holds while calling the library, and calls
-/// nothing back. Run calls come from any thread. Times are nanoseconds of a monotonic clock.
+/// nothing back. Run calls come from any thread, also from one of the driver's, where calls of the
+/// library that would need the driver throw error(usage). What it throws ends the process. Times
+/// are nanoseconds of a monotonic clock.
 class trace_listener {
  public:
   virtual ~trace_listener() = default;
