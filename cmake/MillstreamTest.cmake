@@ -69,7 +69,9 @@ function(millstream_test_run name)
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 5")
   endif()
   add_test(NAME ${name} COMMAND millstream_${arg_EXECUTABLE} ${arg_ARGS})
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
+  # What may take long begins first, so that no processor is left with nothing in the end.
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT}
+                       SKIP_RETURN_CODE 77
                        LABELS "${arg_LABELS}" ENVIRONMENT "${arg_ENVIRONMENT}")
   if(arg_LOCK)
     set_tests_properties(${name} PROPERTIES RESOURCE_LOCK ${arg_LOCK})
