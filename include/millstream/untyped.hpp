@@ -457,9 +457,8 @@ class MILLSTREAM_API untyped_context {
   /// instantiated, or an executable of the same shape is updated, and launched; on a GPU that waits
   /// until such a buffer has its content, and so it is in a recorded context whose stage has host
   /// functions as nodes, or that had some if a buffer is used, and the stage is closed. A native
-  /// graph (a
-  /// CUgraph) stays the caller's and may be destroyed after this. Throws before anything changed:
-  /// error(invalid_value) for the host place and for what is no graph of this machine,
+  /// graph (a CUgraph) stays the caller's and may be destroyed after this. Throws before anything
+  /// changed: error(invalid_value) for the host place and for what is no graph of this machine,
   /// error(unsupported), naming the task, for native handles where there are none and for nodes
   /// that the machine takes in no part of a recording (memory allocations and frees, conditions).
   /// Like a kernel task it is skipped if an input is poisoned.

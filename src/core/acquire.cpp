@@ -218,7 +218,7 @@ void context::copy_in(const access& of, lane_index on, std::uint64_t task_id) {
       copy(what, *source, target.address, of.place, on, copy_reason::coherence, task_id, nullptr);
   target.ready.clear();
   target.ready.add(end);
-  if (what.registered && of.place == what.instances[0].place) note_brought_home(what, end);
+  if (is_at_home(of)) note_brought_home(what, end);
   what.valid.add(of.place);
   // The copy reads the source: the next writer comes after it.
   what.readers.add(end);

@@ -366,6 +366,11 @@ class alignas(base::cache_line) context : public std::enable_shared_from_this<co
 
     [[nodiscard]] bool has_host_nodes() const noexcept { return writes_by_host || !jobs.empty(); }
   };
+  /// Whether it uses the user's buffer itself.
+  [[nodiscard]] static bool is_at_home(const access& of) noexcept {
+    const data& what = *of.what;
+    return what.registered && !what.let_go && of.place == what.instances[0].place;
+  }
   [[nodiscard]] bool is_beside_host_nodes(const plan& of) const noexcept;
   void acquire_recorded(plan& of);
   void attach_recorded(access& of);

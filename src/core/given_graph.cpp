@@ -299,8 +299,8 @@ bool context::await_buffers(lock& held, const plan& of) {
   if (is_to_be_recorded(of, /*in_caller=*/false)) return false;
   completion_set before;
   for (const access& each : of.accesses) {
+    if (!is_at_home(each)) continue;
     data& what = *each.what;
-    if (!what.registered || each.place != what.instances[0].place) continue;
     if (copies_in(each)) write_back(what, /*guarded=*/false);
     before.add(what.instances[0].ready);
     before.add(what.writer);

@@ -67,9 +67,7 @@ bool context::can_be_recorded(const plan& of) const noexcept {
 bool context::is_beside_host_nodes(const plan& of) const noexcept {
   if (!has_host_nodes_) return false;
   return present_.has_host_nodes() ||
-         std::any_of(of.accesses.begin(), of.accesses.end(), [](const access& each) {
-           return each.what->registered && each.place == each.what->instances[0].place;
-         });
+         std::any_of(of.accesses.begin(), of.accesses.end(), is_at_home);
 }
 
 void context::acquire_recorded(plan& of) {
@@ -103,10 +101,7 @@ void context::note_doubt(const plan& of) noexcept {
 
 bool context::await_doubtful(lock& held, const plan& of) {
   return std::any_of(of.accesses.begin(), of.accesses.end(), [&](const access& each) {
-    const data& what = *each.what;
-    const bool comes_home =
-        what.registered && !what.let_go && copies_in(each) && each.place == what.instances[0].place;
-    return comes_home && await_doubt(held, what, of);
+    return is_at_home(each) && copies_in(each) && await_doubt(held, *each.what, of);
   });
 }
 
